@@ -2,8 +2,8 @@
 
 Four public tables with bounds that a person would declare, and the demo's. Each is cut at random
 into halves: one that is known, as last year's table would be, and one of which real releases are
-made, denoised by default: by the mechanism that ``auto`` takes, whose plans are rehearsals on
-imagined rows, and by ``matrix-laplace``. For each budget the prediction is made five times: from
+made, denoised by default: by the mechanism that ``auto`` takes, whose plans are simulations on
+simulated rows, and by ``matrix-laplace``. For each budget the prediction is made five times: from
 the defaults; from one number for the spread and one for the correlations; from a spread for each
 numeric column; from all numbers that a guess may hold, means and what others explain of a column
 too; and from a release of the known half. The numbers stand for the guess of somebody who knows the
@@ -48,7 +48,7 @@ from datasets import (
     wine,
 )
 from dpcov.api.plans import _Planner
-from dpcov.api.plans.imagined import Guess
+from dpcov.api.plans.simulated import Guess
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.cli.demo import write_table
 from dpcov.core.entropy import Entropy, simulation_generator

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SHARES = (0.0, *(BY_DIRECTION.directions_share * 2**k for k in range(4)))
 BY_ROWS = "by rows"
-PULLS = (0.0, 1.0, standardized.FARTHEST, 4.0, math.inf)  # deviations of noise
+PULLS = (0.0, 1.0, standardized.MAX_SHRINKAGE_SDS, 4.0, math.inf)  # deviations of noise
 WEIGHTS = (0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 3.0)
 SEEDS, SIMULATED = 24, 6
 REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # radii, over that of the release
@@ -84,7 +84,7 @@ def by_pulls(name: str) -> list[Row]:
     """Errors of releases whose first look moves a number by so many deviations of its noise."""
     rows = []
     for pull in PULLS:
-        with patch.object(standardized, "FARTHEST", pull):
+        with patch.object(standardized, "MAX_SHRINKAGE_SDS", pull):
             rows += rows_of("pulls", name, f"{pull:g}", {})
     return rows
 
@@ -220,7 +220,9 @@ def main() -> int:
         rows = over(kept.rows, "weights", f"{word} {weight:g}".__eq__, f"{word} 1".__eq__)
         show(f"For {word}, clips counting {weight:g}, over 1", rows)
     for pull in PULLS:
-        rows = over(kept.rows, "pulls", f"{pull:g}".__eq__, f"{standardized.FARTHEST:g}".__eq__)
+        rows = over(
+            kept.rows, "pulls", f"{pull:g}".__eq__, f"{standardized.MAX_SHRINKAGE_SDS:g}".__eq__
+        )
         show(f"Means and variances moved by {pull:g} deviations at most, over what is kept", rows)
     several = [lambda taken, kind=kind: taken.startswith(kind) for kind in ("bands", "clip")]
     show("Bands over one clipped matrix, best radii", over(kept.rows, "bands", *several))

@@ -53,7 +53,7 @@ def file_moment(path: Path, content: bytes | str, schema: Schema) -> SecondMomen
 class ComesOnce(ArraySource):
     """An array of numbers that can be read once."""
 
-    settled = False
+    repeatable = False
 
     def batches(self, columns):
         assert "read" not in vars(self), "a second reading"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.rows.cells import LONGEST_CELL, codes_of, numbers_of
+from dpcov.rows.cells import MAX_CELL_BYTES, codes_of, numbers_of
 from dpcov.rows.schema import Categorical, FileOptions
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.objects import _spelt, _spelt_as_id, _text, texts_of
@@ -265,7 +265,7 @@ IN_MEMORY = [door for door in DOORS if door not in ("csv", "parquet")]
 
 @pytest.mark.parametrize("door", IN_MEMORY)
 def test_a_text_longer_than_the_cap_is_missing_at_every_door(tmp_path, door):
-    longest = "0" * (LONGEST_CELL - 1) + "1"
+    longest = "0" * (MAX_CELL_BYTES - 1) + "1"
     found = read(DOORS[door](tmp_path, ["1", longest, "0" + longest, "2"]))
     np.testing.assert_array_equal(found, [1, 1, NOTHING, 2])
 
@@ -274,9 +274,9 @@ def test_the_cap_counts_bytes_and_holds_for_levels_too():
     column = Categorical(levels=("x",), other=True, missing="level")
     cells = [
         "x",
-        "é" * (LONGEST_CELL // 2),
-        "é" * (LONGEST_CELL // 2) + "x",
-        "x" + " " * LONGEST_CELL,
+        "é" * (MAX_CELL_BYTES // 2),
+        "é" * (MAX_CELL_BYTES // 2) + "x",
+        "x" + " " * MAX_CELL_BYTES,
     ]
     assert codes_of(pa.array(cells), column, ()).tolist() == [0, 1, 2, 2]
     assert codes_of(texts_of(cells), column, ()).tolist() == [0, 1, 2, 2]
@@ -285,6 +285,6 @@ def test_the_cap_counts_bytes_and_holds_for_levels_too():
 
 def test_a_frame_is_a_table_whatever_its_columns_are_called():
     """Of pandas every column is an attribute too, and so are the parts of a source."""
-    names = ["door", "names", "types", "unfit", "settled", "costly", "kinds", "batches"]
+    names = ["kind", "names", "types", "unfit", "repeatable", "costly", "kinds", "batches"]
     frame = pd.DataFrame({name: [1.0, 2.0] for name in names})
     assert open_source(frame, OPTIONS, ()).names == tuple(names)

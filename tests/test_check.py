@@ -14,7 +14,7 @@ import pytest
 
 from dpcov.cli.check import MARK, _sentences
 from dpcov.rows.schema import Schema
-from dpcov.rows.sources.check import MANY, look
+from dpcov.rows.sources.check import MAX_UNREADABLE_FRACTION, diagnose
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, terminal, without_escapes
 
@@ -39,7 +39,7 @@ def told(data, file=None, **columns) -> list[str]:
     """Sentences about a table under the schema above, with some columns declared otherwise."""
     document = {"version": 2, "columns": COLUMNS | columns, "file": file or {}}
     schema = Schema.parse(document)
-    return [*_sentences(look(data, schema), schema)]
+    return [*_sentences(diagnose(data, schema), schema)]
 
 
 def frame() -> pd.DataFrame:
@@ -124,7 +124,7 @@ def test_every_text_format_tells_of_each_column_when_more_than_a_hundredth_canno
     whole.iloc[:odd] = PLANTED
     table, schema = write(tmp_path, name, whole)
     declared = Schema.load(schema)
-    sentences = [*_sentences(look(table, declared), declared)]
+    sentences = [*_sentences(diagnose(table, declared), declared)]
     if odd:
         more = [
             sentence
@@ -132,7 +132,7 @@ def test_every_text_format_tells_of_each_column_when_more_than_a_hundredth_canno
             if f"{odd / ROWS:.1%} of the cells are not" in sentence
         ]
         assert [sentence.partition(":")[0] for sentence in more] == list(COLUMNS)
-        above = odd / ROWS > MANY
+        above = odd / ROWS > MAX_UNREADABLE_FRACTION
         assert all(("more than 1%" in sentence) == above for sentence in more), sentences
     else:
         assert sentences == ["dpcov can read every cell. No cell is missing or outside its bounds."]
@@ -147,7 +147,7 @@ def test_every_line_is_marked_however_narrow_the_terminal(tmp_path):
         assert one.ended() == 0
     lines = without_escapes(one.seen).splitlines()
     assert len(lines) > 20
-    assert "leaves open" in " ".join(line.removeprefix(MARK) for line in lines)
+    assert "no rule for missing cells" in " ".join(line.removeprefix(MARK) for line in lines)
     assert all(line.startswith(MARK) and len(line) <= 40 for line in lines)
 
 
@@ -261,7 +261,7 @@ def test_tables_with_types_weights_and_persons_are_seen_by_the_same_rules(tmp_pa
             "unit": {"column": "person", "type": "integer", "max_rows": 2},
         }
     )
-    assert [*_sentences(look(tmp_path / "p.parquet", schema), schema)] == [
+    assert [*_sentences(diagnose(tmp_path / "p.parquet", schema), schema)] == [
         "age: 25.0% of the cells are not a whole number (more than 1%).",
         "age: 25.0% of the cells are missing.",
         "sex: 25.0% of the cells are not a declared level (more than 1%).",
@@ -285,7 +285,7 @@ def test_what_is_declared_missing_is_no_cell_that_cannot_be_read(tmp_path):
             "file": {"separator": ";", "decimal": ","},
         }
     )
-    assert [*_sentences(look(tmp_path / "p.csv", schema), schema)] == [
+    assert [*_sentences(diagnose(tmp_path / "p.csv", schema), schema)] == [
         "age: 50.0% of the cells are missing.",
         "dose: 100.0% of the cells are missing.",
     ]

@@ -73,11 +73,11 @@ def options(text: str) -> str:
         (options("--epsilon 1 --seed 1"), "seeded release"),
         (options("--epsilon 1 --mechanism magic"), "Choose one of"),
         (options("--epsilon 1 --neighbors swap"), "--neighbors"),
-        (options(f"--epsilon 1 {LINES}"), "add-remove neighbours"),
+        (options(f"--epsilon 1 {LINES}"), "with --neighbors add-remove"),
         (options("--epsilon 1 --threads 0"), "--threads"),
         (options("--epsilon 1 --magic"), "No such option"),
-        (options("--epsilon 1.01"), "does not suffice"),
-        (options("--epsilon 1 --dataset other"), "Name a data set"),
+        (options("--epsilon 1.01"), "Not enough budget"),
+        (options("--epsilon 1 --dataset other"), "no data set 'other'"),
         (options("--epsilon 1 --ledger none.db"), "dpcov ledger create"),
         (options("--epsilon 1 --ledger people.csv"), "not a ledger"),
         (options("--epsilon 1 --schema none.toml"), "cannot be read"),
@@ -98,10 +98,10 @@ def options(text: str) -> str:
         ("show people.csv", "is no valid release file"),
         ("correlation l.db", "cannot be read"),
         ("ledger show none.db", "dpcov ledger create"),
-        ("ledger create l.db --epsilon 1", "holds a data set 'default' already"),
+        ("ledger create l.db --epsilon 1", "already contains the data set 'default'"),
         ("ledger create new.db", "State a privacy budget"),
-        ("ledger create none/new.db --epsilon 1", "folder must exist"),
-        ("ledger add-budget l.db --rho 1", "add epsilon to it"),
+        ("ledger create none/new.db --epsilon 1", "folder that exists"),
+        ("ledger add-budget l.db --rho 1", "Add a budget in epsilon"),
         ("demo --folder people.csv", "The demo cannot write to"),
     ],
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_an_existing_output_is_kept(capsys) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "advice"),
     [
-        ("lower = 0\nupper = 100", "lower = 100\nupper = 100", "must be below"),
+        ("lower = 0\nupper = 100", "lower = 100\nupper = 100", "Set lower below upper"),
         ("lower = 0\nupper = 100", "lower = 5\nupper = nan", "age"),
         ("upper = 100", "", "age.upper"),
         ('"numeric"', '"number"', "age"),
@@ -167,7 +167,7 @@ def test_data_that_breaks_while_it_is_read_stays_spent_and_quiet(capsys) -> None
         cli.main(RELEASE.format(table="t.parquet").split())
     err = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "could not be read to its end" in err
+    assert "could not read the data to the end" in err
     assert PLANTED not in err
     assert Ledger.open("l.db").account().left == {"epsilon": 0.0}
     assert not Path("r.json").exists()
@@ -211,10 +211,10 @@ def test_the_installed_program_makes_and_shows_a_release() -> None:
     assert (made.returncode, made.stderr) == (0, "")
     shown = dpcov("correlation", "r.json", "--csv")
     assert shown.returncode == 0
-    assert shown.stdout.startswith(",age,sex=m,sex=f,income\n")
+    assert shown.stdout.startswith(",age,sex=m,sex=f,income,")
     again = dpcov(*options("--epsilon 1 --force").split())
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
-    assert "epsilon = 0.0 is left" in again.stderr
+    assert "Not enough budget" in again.stderr
 
 
 def test_a_pipe_that_closes_early_is_no_error() -> None:

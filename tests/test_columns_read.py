@@ -66,7 +66,7 @@ TABLES = {
 @pytest.fixture(params=["small groups", "streamed"])
 def reading(request, monkeypatch):
     if request.param == "streamed":
-        monkeypatch.setattr(arrow, "SMALL_GROUP", 0)
+        monkeypatch.setattr(arrow, "SMALL_GROUP_ROWS", 0)
 
 
 @pytest.mark.parametrize("name", TABLES)

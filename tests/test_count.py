@@ -25,7 +25,7 @@ from dpcov.core.samplers.discrete import LARGEST_SCALE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
-from dpcov.mechanisms.count import OF_EPSILON, OF_RHO
+from dpcov.mechanisms.count import EPSILON_SHARE, RHO_SHARE
 from dpcov.releases import NoisyCount, Release
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Schema
@@ -167,7 +167,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     except MechanismError:
         return  # not for this kind of budget
     if isinstance(laws.count, ScalarLaplace):
-        assert OF_EPSILON <= laws.spends <= OF_EPSILON * (1 + Fraction(1, 10**12))
+        assert EPSILON_SHARE <= laws.spends <= EPSILON_SHARE * (1 + Fraction(1, 10**12))
         assert exact(laws.laws.guarantee.budget.epsilon) + laws.spends == 1
         assert laws.count.scale == 1 / laws.spends
         assert float(laws.count.scale) <= 30
@@ -175,7 +175,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     whole, extra = gaussian.concentration(mechanism, budget)
     left, _ = gaussian.concentration(mechanism, laws.laws.guarantee.budget)
     assert left + laws.spends == whole
-    assert OF_RHO <= laws.spends / whole < OF_RHO * Fraction(1001, 1000)
+    assert RHO_SHARE <= laws.spends / whole < RHO_SHARE * Fraction(1001, 1000)
     assert laws.count.variance == 1 / (2 * laws.spends) + extra
     assert laws.guarantee.budget == budget
 
@@ -266,14 +266,14 @@ def test_what_float64_can_not_split_is_refused_whatever_noise_a_mechanism_can_dr
     assert refused
     with (
         mock.patch.object(count, "_less_mu", lambda _, budget: budget),
-        pytest.raises(MechanismError, match="too small to count rows"),
+        pytest.raises(MechanismError, match="too small to count the rows"),
     ):
         planned("gaussian", APPROX)
 
 
 @pytest.mark.parametrize("budget", [PureDP(5e-324), ZCDP(5e-324)], ids=str)
 def test_a_budget_of_which_nothing_is_left_is_refused_as_too_small(budget):
-    with pytest.raises(MechanismError, match="too small for the noise"):
+    with pytest.raises(MechanismError, match="cannot generate noise"):
         planned("gaussian", budget)
 
 
@@ -376,11 +376,11 @@ def test_the_audit_finds_the_count_to_spend_its_share_and_no_more(mechanism, bud
         found = audit(mechanism_named(mechanism), budget=budget, neighbors=ADD)
     shares = {worst.round: worst.share for worst in found.worst}
     assert not found.violated
-    assert shares["rows"] == pytest.approx(1)
+    assert shares["number of rows"] == pytest.approx(1)
     assert 0.999 < shares["all rounds"] <= 1 + 1e-10
     with only:
         swapped = audit(mechanism_named(mechanism), budget=budget, neighbors=SWAP)
-    assert "rows" not in {worst.round for worst in swapped.worst}
+    assert "number of rows" not in {worst.round for worst in swapped.worst}
 
 
 def test_control_a_count_with_less_noise_than_its_share_is_caught(monkeypatch):
@@ -595,7 +595,7 @@ def test_a_plan_knows_what_the_count_takes():
         for epsilon, neighbors in ((1.0, ADD), (2.0, SWAP))
     )
     ratio = private.predictions[0].errors.noise / public.predictions[0].errors.noise
-    assert ratio == pytest.approx(float(1 / (1 - OF_EPSILON)) / 0.9)
+    assert ratio == pytest.approx(float(1 / (1 - EPSILON_SHARE)) / 0.9)
 
 
 def test_seeds_repeat_the_count_and_others_do_not():

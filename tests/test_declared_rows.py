@@ -23,7 +23,7 @@ from dpcov.errors import DpcovError, SchemaError, SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.base import FixedRows
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.conditions import Conditions, rows_meeting
 from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.sql import DatabaseTable
@@ -222,20 +222,20 @@ def test_the_refusal_names_both_ways_in_two_sentences(tmp_path):
 
 def test_what_it_does_not_fit_is_refused_before_anything_is_spent(tmp_path):
     (tmp_path / "f.csv").write_text(LINE)
-    with pytest.raises(SourceError, match="is for replace-one"):
+    with pytest.raises(SourceError, match="needs replace-one"):
         released(tmp_path / "f.csv", schema=schema_of(), rows=3, neighbors="add-remove")
-    with pytest.raises(SourceError, match="is for replace-one"):
+    with pytest.raises(SourceError, match="needs replace-one"):
         released(tmp_path / "f.csv", schema=schema_of(rows=3), neighbors="add-remove")
     unit = {"column": "p", "type": "integer", "max_rows": 1}
     document = {"version": 2, "columns": {"a": NUMBER}, "unit": unit, "file": {"rows": 3}}
-    with pytest.raises(SchemaError, match="does not fix the number of persons"):
+    with pytest.raises(SchemaError, match="cannot fix the number of persons"):
         Schema.parse(document)
     plain = Schema.parse(document | {"file": {}})
-    with pytest.raises(SchemaError, match="does not fix the number of persons"):
+    with pytest.raises(SchemaError, match="cannot fix the number of persons"):
         released(tmp_path / "f.csv", schema=plain, rows=3)
     with duckdb.connect(tmp_path / "d.duckdb") as connection:
         connection.execute("CREATE TABLE t AS SELECT 1.0 AS a")
-    with pytest.raises(SourceError, match="which rows are the first"):
+    with pytest.raises(SourceError, match="a fixed order of rows"):
         released(DatabaseTable(tmp_path / "d.duckdb", "t"), schema=schema_of(), rows=3)
     for wrong in (0, -1, 2.5, True, "3"):
         with pytest.raises(DpcovError):
@@ -257,7 +257,7 @@ def test_levels_of_a_column_are_those_of_the_rows_that_are_used(tmp_path):
     made = dpcov.release_by(tmp_path / "f.csv", "g", neighbors="replace-one", **asked)
     assert abs(made["x"].count() - 500) < 20
     assert abs(made["y"].count()) < 20
-    with pytest.raises(SourceError, match="is for replace-one"):
+    with pytest.raises(SourceError, match="needs replace-one"):
         dpcov.release_by(tmp_path / "f.csv", "g", **asked)
 
 
@@ -269,16 +269,16 @@ def test_sums_of_a_declared_number_are_for_replace_one(tmp_path):
     both = one.merged(other)
     assert released(both, schema=schema_of(), mechanism="gaussian", **ZCDP).count() == 7
     assert released(both, schema=schema_of(), mechanism="gaussian", **ZCDP, rows=7).count() == 7
-    with pytest.raises(SourceError, match="is for replace-one"):
+    with pytest.raises(SourceError, match="needs replace-one"):
         released(both, schema=schema_of(), mechanism="gaussian", **ZCDP, neighbors="add-remove")
-    with pytest.raises(SourceError, match="not made of so many rows"):
+    with pytest.raises(SourceError, match="another number of rows than declared"):
         released(both, schema=schema_of(), mechanism="gaussian", **ZCDP, rows=8)
     plain = PartialMoment.of(tmp_path / "f.csv", schema_of())
     with pytest.raises(SourceError, match="Only one of the parts"):
         plain.merged(other)
     with pytest.raises(SourceError, match="records = "):
         released(plain, schema=schema_of(), mechanism="gaussian", **ZCDP)
-    with pytest.raises(SourceError, match="Leave out one of them"):
+    with pytest.raises(SourceError, match="Omit one of them"):
         PartialMoment.of(tmp_path / "f.csv", schema_of(rows=2), where=["a > 1"])
     one.save(tmp_path / "s.sums")
     assert PartialMoment.load(tmp_path / "s.sums").public_rows == 5
@@ -298,13 +298,13 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
         assert done.code == 0
         told.add(done.out + done.err)
         assert json.loads((tmp_path / "r.json").read_text())["unit_count"] == 50
-        found = [*_sentences(look(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
+        found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
         assert found[0] == f"The table has {records:,} rows, and 50 are declared."
-        found = _sentences(look(tmp_path / "f.csv", schema_of()), schema_of())
+        found = _sentences(diagnose(tmp_path / "f.csv", schema_of()), schema_of())
         assert "rows" not in " ".join(found)
     assert len(told) == 1
     (tmp_path / "f.csv").write_text("a\n" + "1\n" * 50)
-    found = [*_sentences(look(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
+    found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
     assert "declared" not in found[0]
 
 

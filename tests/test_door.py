@@ -26,7 +26,7 @@ SERVERS = {"postgresql", "spark"}
 
 def test_every_source_has_a_door_that_is_tried():
     texts = (path.read_text() for path in Path(sources.__file__).parent.glob("*.py"))
-    told = map(str.lower, re.findall(r'^    door = "(.*)"$', "".join(texts), re.M))
+    told = map(str.lower, re.findall(r'^    kind = "(.*)"$', "".join(texts), re.M))
     assert {word for word in told if word not in " ".join(LOCAL).lower()} == SERVERS
 
 

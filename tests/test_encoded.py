@@ -136,7 +136,7 @@ def test_float32_holds_every_integer_that_it_is_used_for(largest):
 def test_sizes_of_chunks_and_blocks_change_nothing(monkeypatch, chunk, rows):
     expected = encode(table(), schema())
     assert np.array_equal(expected[:, :-1], plain(table(), schema()))
-    monkeypatch.setattr(encoder, "CHUNK", chunk)
+    monkeypatch.setattr(encoder, "CHUNK_CELLS", chunk)
     monkeypatch.setattr(encoder, "BLOCK_ROWS", rows)
     assert np.array_equal(encode(table(), schema()), expected)
 
@@ -146,7 +146,7 @@ def test_a_column_in_several_chunks_is_put_in_one_after_the_other():
     columns = Encoder(declared, lattice_of(declared)).columns
     whole, pieces = table(), pa.concat_tables([table()[:7], table()[7:7], table()[7:]])
     (batch,) = whole.to_batches()
-    expected, found = columns.encode(batch), columns.room(len(whole))
+    expected, found = columns.encode(batch), columns.allocate(len(whole))
     for name in columns.names:
         columns.put(name, pieces[name], found)
     assert np.array_equal(found.numbers, expected.numbers)
@@ -160,7 +160,7 @@ def test_a_column_of_another_length_is_refused(rows, name):
     columns = Encoder(declared, lattice_of(declared)).columns
     data = table().append_column("w", pa.array(np.ones(500)))
     with pytest.raises(ValueError):  # noqa: PT011  NumPy's words, or ours
-        columns.put(name, data[name], columns.room(rows))
+        columns.put(name, data[name], columns.allocate(rows))
 
 
 def test_rows_inside_by_the_caps_alone_need_no_sum_of_squares(monkeypatch):

@@ -53,7 +53,7 @@ def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
     told = story("hospital", tmp_path, tmp_path, form)
     folder = tmp_path / "hospital"
     assert "any one person (column 'patient', at most 4 rows each)" in told
-    assert "A second release: The budget of data set 'default' does not suffice" in told
+    assert "A second release: Not enough budget" in told
     assert dpcov.Ledger.open(folder / "ward.ledger").account().left == {"epsilon": 0.5}
     assert "The ward" in (folder / "ward.html").read_text(encoding="utf-8")
 

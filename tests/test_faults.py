@@ -168,7 +168,8 @@ def test_after_a_release_delta_meets_the_published_count_alone(run, tmp_path):
     for name, rows in (("a", 900), ("b", 1100)):
         (tmp_path / f"{name}.csv").write_text("a\n" + "0.5\n" * rows)
     line = (
-        "release {}.csv --schema a.toml --epsilon 0.01 --delta 1e-3 --seed {} --out r.json --force"
+        "release {}.csv --schema a.toml --epsilon 0.01 --delta 1e-3 --mechanism gaussian "
+        "--seed {} --out r.json --force"
     )
     answers = set()
     for name in "ab":

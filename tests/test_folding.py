@@ -43,7 +43,7 @@ def test_floats_in_several_chunks_are_copied_one_after_the_other():
 @pytest.fixture
 def streamed(monkeypatch):
     """Every row group counts as large."""
-    monkeypatch.setattr(arrow, "SMALL_COLUMN", 0)
+    monkeypatch.setattr(arrow, "SMALL_COLUMN_BYTES", 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7, None])
@@ -87,7 +87,7 @@ def test_large_and_small_row_groups_may_be_mixed(tmp_path, monkeypatch):
     with pq.ParquetWriter(path := tmp_path / "t.parquet", TABLE.schema) as writer:
         writer.write_table(TABLE[:15_000], row_group_size=5_000)
         writer.write_table(TABLE[15_000:], row_group_size=1_000)
-    monkeypatch.setattr(arrow, "SMALL_GROUP", 1_000)
+    monkeypatch.setattr(arrow, "SMALL_GROUP_ROWS", 1_000)
     streamed, read = [], RowGroup.batches
 
     def batches(self):
@@ -100,14 +100,14 @@ def test_large_and_small_row_groups_may_be_mixed(tmp_path, monkeypatch):
 
 
 def test_the_threads_decode_the_columns_of_a_group_at_the_same_time(tmp_path, monkeypatch):
-    together, seen, read = threading.Barrier(3, timeout=60), [], arrow._column
+    together, seen, read = threading.Barrier(3, timeout=60), [], arrow.ParquetTable.column
 
     def column(file, group, name):
         together.wait()
         seen.append((threading.current_thread().name, name))
         return read(file, group, name)
 
-    monkeypatch.setattr(arrow, "_column", column)
+    monkeypatch.setattr(arrow.ParquetTable, "column", column)
     path = parquet(tmp_path, row_group_size=ROWS)  # a single group
     assert same(moment(path, SCHEMA, threads=3), moment(TABLE, SCHEMA))
     assert sorted(name for _, name in seen) == list(NAMES)
@@ -118,7 +118,7 @@ def test_the_threads_decode_the_columns_of_a_group_at_the_same_time(tmp_path, mo
 def test_of_small_groups_each_thread_has_its_own(tmp_path, monkeypatch, small):
     """The last of five is shared."""
     readers: dict[int, set[str]] = {group: set() for group in range(5)}
-    both, read = threading.Barrier(2, timeout=60), arrow._column
+    both, read = threading.Barrier(2, timeout=60), arrow.ParquetTable.column
 
     def column(file, group, name):
         if small and group < 2 and name == NAMES[0]:
@@ -127,21 +127,21 @@ def test_of_small_groups_each_thread_has_its_own(tmp_path, monkeypatch, small):
         time.sleep(0.01)
         return read(file, group, name)
 
-    monkeypatch.setattr(arrow, "_column", column)
-    monkeypatch.setattr(folding, "SMALL_PART", 4000 * len(NAMES) - (not small))
+    monkeypatch.setattr(arrow.ParquetTable, "column", column)
+    monkeypatch.setattr(folding, "SMALL_PART_CELLS", 4000 * len(NAMES) - (not small))
     path = parquet(tmp_path, row_group_size=4000)
     assert same(moment(path, SCHEMA, threads=2), moment(TABLE, SCHEMA))
     assert [len(found) for found in readers.values()] == ([1] * 4 if small else [2] * 4) + [2]
 
 
 def test_one_thread_decodes_here_column_by_column(tmp_path, monkeypatch):
-    seen, read = [], arrow._column
+    seen, read = [], arrow.ParquetTable.column
 
     def column(file, group, name):
         seen.append((threading.current_thread(), group, name))
         return read(file, group, name)
 
-    monkeypatch.setattr(arrow, "_column", column)
+    monkeypatch.setattr(arrow.ParquetTable, "column", column)
     moment(parquet(tmp_path), SCHEMA, threads=1)
     here = threading.current_thread()
     assert seen == [(here, group, name) for group in range(ROWS // 1000) for name in NAMES]
@@ -166,7 +166,7 @@ def test_rows_with_labels_are_decoded_in_order(tmp_path, monkeypatch, why):
 def test_otherwise_one_thread_streams_in_order(tmp_path, monkeypatch, why):
     monkeypatch.delattr(RowGroup, "batches")
     if why == "too large":
-        monkeypatch.setattr(folding, "MOST_DECODED", 2 * 1000 * 3 * 8 - 1)
+        monkeypatch.setattr(folding, "MAX_DECODED_BYTES", 2 * 1000 * 3 * 8 - 1)
     path = parquet(tmp_path, row_group_size=ROWS if why == "one group" else 1000)
     threads = 1 if why == "one thread" else 2
     assert same(moment(path, SCHEMA, threads=threads), moment(TABLE, SCHEMA))
@@ -174,9 +174,9 @@ def test_otherwise_one_thread_streams_in_order(tmp_path, monkeypatch, why):
 
 @pytest.mark.usefixtures("streamed")
 def test_control_row_groups_that_fit_are_streamed_by_the_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(folding, "MOST_DECODED", 2 * 1000 * 3 * 8)
+    monkeypatch.setattr(folding, "MAX_DECODED_BYTES", 2 * 1000 * 3 * 8)
     monkeypatch.delattr(RowGroup, "batches")
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path), SCHEMA, threads=2)
 
 
@@ -206,7 +206,7 @@ def test_the_first_failure_ends_the_streaming(tmp_path, monkeypatch):
         yield from ()
 
     monkeypatch.setattr(RowGroup, "batches", batches)
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=2)
     assert len(begun) < 20 < ROWS / 100
 
@@ -219,9 +219,9 @@ def test_the_first_failure_ends_the_reading(tmp_path, monkeypatch, threads):
         begun.append(group)
         raise ValueError("S3CRET")
 
-    monkeypatch.setattr(arrow, "_column", column)
-    monkeypatch.setattr(folding, "SMALL_PART", 0)
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    monkeypatch.setattr(arrow.ParquetTable, "column", column)
+    monkeypatch.setattr(folding, "SMALL_PART_CELLS", 0)
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=threads)
     assert set(begun) == {0}
 
@@ -234,16 +234,16 @@ def test_after_a_failure_no_thread_begins_another_small_group(tmp_path, monkeypa
         time.sleep(0.05)
         raise ValueError("S3CRET")
 
-    monkeypatch.setattr(arrow, "_column", column)
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    monkeypatch.setattr(arrow.ParquetTable, "column", column)
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=2)
     assert len(set(begun)) < 20 < ROWS / 100
 
 
 def test_a_column_that_is_shorter_than_its_group_is_refused(tmp_path, monkeypatch):
-    read = arrow._column
-    monkeypatch.setattr(arrow, "_column", lambda *given: read(*given)[:-1])
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    read = arrow.ParquetTable.column
+    monkeypatch.setattr(arrow.ParquetTable, "column", lambda *given: read(*given)[:-1])
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path), SCHEMA)
 
 
@@ -259,7 +259,7 @@ def interruptible():
 @pytest.mark.parametrize("large", [False, True])
 def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch, large):
     monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 300)
-    monkeypatch.setattr(arrow, "SMALL_COLUMN", 0 if large else 2**22)
+    monkeypatch.setattr(arrow, "SMALL_COLUMN_BYTES", 0 if large else 2**22)
     added = []
     add = Accumulator.add
 

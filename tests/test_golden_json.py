@@ -1,7 +1,7 @@
 """What `--json` of every command prints, as it was; floats to 1e-9.
 
-A plan is that of one mechanism whose errors follow from its noise law: trials on imagined rows take
-half a minute, and what one decides may go the other way on a CPU with other linear algebra.
+A plan is that of one mechanism whose errors follow from its noise law: trials on simulated rows
+take half a minute, and what one decides may go the other way on a CPU with other linear algebra.
 
 `python tests/test_golden_json.py` writes `golden_json.json` anew: only where a change is meant.
 """

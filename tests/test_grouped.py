@@ -268,7 +268,7 @@ def test_an_existing_file_of_any_level_is_kept(run: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("grop", "did you mean 'group'?"), ("y", "is not a categorical column")]
+    ("column", "message"), [("grop", "Did you mean 'group'?"), ("y", "is not a categorical column")]
 )
 def test_a_wrong_column_is_refused_in_one_sentence(
     run: Any, tmp_path: Path, column: str, message: str
@@ -284,8 +284,8 @@ def test_a_wrong_column_is_refused_in_one_sentence(
     [
         ("a", {}, "'a' is not a categorical column"),
         ("grop", {}, "'grop' is not a categorical column"),
-        ("group", {"unit": {"column": "person", "type": "text", "max_rows": 2}}, "protect rows"),
-        (None, {}, "Name the column"),
+        ("group", {"unit": {"column": "person", "type": "text", "max_rows": 2}}, "protects rows"),
+        (None, {}, "Name a categorical column"),
     ],
 )
 def test_what_can_not_set_levels_apart_is_refused(
@@ -300,7 +300,7 @@ def test_a_schema_says_where_its_by_is_wrong() -> None:
     with pytest.raises(SchemaError, match="'b' is not a categorical column"):
         Schema.parse(schema().model_dump() | {"by": "b"})
     alone = {"columns": {"group": schema().model_dump()["columns"]["group"]}, "by": "group"}
-    with pytest.raises(SchemaError, match="no column is left"):
+    with pytest.raises(SchemaError, match="leaves no column to release"):
         Schema.parse(alone)
 
 
@@ -313,7 +313,7 @@ def test_one_release_is_not_made_of_a_schema_that_asks_for_many() -> None:
 
 def test_a_bad_request_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "l.db", PureDP(5.0))
-    with pytest.raises(MechanismError, match="no mechanism"):
+    with pytest.raises(MechanismError, match="'nope' does not exist"):
         grouped(seed=None, ledger=ledger, epsilon=1.0, mechanism="nope")
     with pytest.raises(MechanismError, match="no neighbour relation"):
         grouped(seed=None, ledger=ledger, epsilon=1.0, neighbors="friends")
@@ -331,7 +331,7 @@ def test_a_stream_is_grouped_in_its_one_reading() -> None:
 class Moving(Source):
     """A table whose first row is of another level each time that it is read."""
 
-    door = "test"
+    kind = "test"
 
     def __init__(self) -> None:
         self._table = pa.Table.from_pandas(table(), preserve_index=False)

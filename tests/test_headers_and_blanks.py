@@ -22,7 +22,7 @@ from dpcov.rows import cells
 from dpcov.rows.cells import numbers_of, trimmed
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.conditions import Conditions
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import file_moment, moment, same
@@ -183,7 +183,7 @@ def test_names_of_units_weights_conditions_and_formulas_are_stripped(tmp_path):
 
 
 def test_names_that_differ_by_outer_blanks_only_are_refused(tmp_path):
-    with pytest.raises(SchemaError, match="two names differ by blanks at their ends only"):
+    with pytest.raises(SchemaError, match="two names differ only in outer blanks"):
         schema_of("a", "a ")
     with pytest.raises(SourceError, match="more than one column 'a'"):
         open_rows(pa.table({"a": [1.0], "a ": [2.0]}), schema_of("a"))
@@ -316,7 +316,7 @@ def test_inner_spaces_are_separators_only_if_thousands_is_declared(tmp_path, tho
 
 
 def told(path: object, schema: Schema) -> str:
-    return " ".join(_sentences(look(path, schema), schema))
+    return " ".join(_sentences(diagnose(path, schema), schema))
 
 
 def test_check_names_what_the_header_holds(tmp_path):
@@ -366,5 +366,5 @@ def test_check_names_blanks_and_minus_signs_and_proposes_thousands(tmp_path):
 
 @pytest.mark.parametrize("unseen", ["\t", "\x85", "\u2028", "\u200b", "\ufeff"])
 def test_a_name_with_a_character_that_nobody_sees_is_refused_and_not_stripped(unseen):
-    with pytest.raises(SchemaError, match="which nobody sees"):
+    with pytest.raises(SchemaError, match="an invisible control or formatting character"):
         schema_of(f"a{unseen}")

@@ -11,7 +11,7 @@ import pytest
 
 from dpcov.api import release
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import duckdb as duckdb_module
 from dpcov.rows.sources import open_rows, open_source, sqlite
@@ -127,19 +127,19 @@ def test_a_huge_cell_of_sqlite_is_missing_and_never_fetched(tmp_path):
     with sqlite3.connect(tmp_path / "h") as db:
         words = ("x" * HUGE, "x" * HUGE, b"x" * HUGE)
         db.execute("INSERT INTO t VALUES (?, ?, ?)", words)
-        db.execute("INSERT INTO t VALUES (?, ?, ?)", (("y" * LONGEST_CELL,) * 3))
+        db.execute("INSERT INTO t VALUES (?, ?, ?)", (("y" * MAX_CELL_BYTES,) * 3))
     db.close()
     tracemalloc.start()
     (batch,) = source_of(data).batches(["a", "b", "c"])
     assert tracemalloc.get_traced_memory()[1] < HUGE / 2
     tracemalloc.stop()
-    assert batch["a"].to_pylist() == ["x", None, "y" * LONGEST_CELL]
+    assert batch["a"].to_pylist() == ["x", None, "y" * MAX_CELL_BYTES]
     assert batch["b"].is_null(nan_is_null=True).to_pylist() == [False, True, True]
     assert batch["c"].to_pylist() == [b"x", None, None]  # a text is no BLOB
 
 
 def test_texts_in_utf_16_are_the_same_texts(tmp_path):
-    words = ["é" * 30000, "é" * 40000, "a" * LONGEST_CELL, "a" * (LONGEST_CELL + 1), "é"]
+    words = ["é" * 30000, "é" * 40000, "a" * MAX_CELL_BYTES, "a" * (MAX_CELL_BYTES + 1), "é"]
     schema = Schema.parse({"columns": {"a": categorical("é", other=True, missing="level")}})
     wide = tmp_path / "wide"
     with sqlite3.connect(wide) as db:
@@ -163,16 +163,16 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_in_a_sqlite_file_are_refused_unless_they_are_trusted(tmp_path, name):
     data = stored(tmp_path / "p", "a INTEGER", CLEAN, PROGRAMS[name])
-    with pytest.raises(SourceError, match=r"'v' is a view, or .* trust_views=True"):
+    with pytest.raises(SourceError, match=r"'v' is a view, a .* trust_views=True"):
         source_of(DatabaseTable(data.database, "v"))
     trusted = source_of(DatabaseTable(data.database, "v", trust_views=True))
-    assert not trusted.settled
+    assert not trusted.repeatable
     assert "a" in trusted.names
 
 
 def test_a_view_of_sqlite_may_fail_on_one_row_which_is_why(tmp_path):
     data = stored(tmp_path / "v", "a INTEGER", [*CLEAN, (-(2**63),)], PROGRAMS["a view"])
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(DatabaseTable(data.database, "v", trust_views=True), schema_of("a"))
 
 
@@ -188,7 +188,7 @@ def test_columns_that_were_computed_when_a_row_was_written_are_stored(tmp_path):
 def test_a_collation_of_sqlite_that_calls_texts_equal_holds_no_ids(tmp_path, collation):
     data = stored(tmp_path / "c", f"id TEXT COLLATE {collation}, a INTEGER", [("A", 1), ("a", 1)])
     schema = Schema.parse({"columns": {"a": numeric(0, 10)}, "unit": unit("text")})
-    with pytest.raises(SourceError, match="collation calls different texts equal"):
+    with pytest.raises(SourceError, match="collation treats different texts as equal"):
         open_rows(data, schema)
     plain = stored(tmp_path / "c", "id TEXT, a INTEGER", [("A", 1), ("a", 1)])
     assert moment(plain, schema).unit_count == 2
@@ -260,7 +260,7 @@ def test_types_of_duckdb_that_have_no_one_text_are_named(tmp_path, kind):
     data = made(tmp_path / "u", f"CREATE TABLE t (a INTEGER, id {kind})")
     assert source_of(data).unfit["id"].startswith(shown)
     schema = Schema.parse({"columns": {"a": numeric(0, 10)}, "unit": unit("text")})
-    with pytest.raises(SourceError, match="can't tell persons apart: it is of the type"):
+    with pytest.raises(SourceError, match="cannot identify persons: its type is"):
         open_rows(data, schema)
 
 
@@ -269,7 +269,7 @@ def test_a_collation_of_duckdb_that_calls_texts_equal_holds_no_ids(tmp_path):
     for collation in ("NOCASE", "NOACCENT"):
         columns = f"id VARCHAR COLLATE {collation}, a INTEGER"
         data = made(tmp_path / "c", f"CREATE TABLE t ({columns})")
-        with pytest.raises(SourceError, match="collation calls different texts equal"):
+        with pytest.raises(SourceError, match="collation treats different texts as equal"):
             open_rows(data, schema)
 
 
@@ -289,7 +289,7 @@ def test_programs_in_a_duckdb_file_are_refused_and_reach_nothing_outside(tmp_pat
     with pytest.raises(SourceError, match="trust_views=True"):
         source_of(data)
     if "view" in name:  # trusted or not, no file is opened
-        with pytest.raises(SourceError, match="can't be opened"):
+        with pytest.raises(SourceError, match="cannot open the DuckDB file"):
             source_of(DatabaseTable(data.database, "t", trust_views=True))
         with duckdb.connect(data.database, read_only=True) as db:  # control
             assert db.execute("SELECT * FROM t").fetchall()

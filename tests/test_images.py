@@ -162,7 +162,7 @@ def test_a_release_tells_its_center_where_some_features_are_about_their_midpoint
 def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
     lattice = door(narrow()).lattice()
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
-    with pytest.raises(TypeError, match="one lattice"):
+    with pytest.raises(TypeError, match="one lattice only"):
         replace(laws, again=None).at(lattice)
 
 

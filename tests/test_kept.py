@@ -80,7 +80,7 @@ def readings(monkeypatch) -> list[int]:
 @pytest.fixture
 def on_disk(monkeypatch) -> None:
     """Everything goes to disk at once."""
-    monkeypatch.setattr(private_copy, "IN_MEMORY", 0)
+    monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 0)
 
 
 def encoded(source: Kept, schema: Schema) -> np.ndarray:
@@ -142,8 +142,8 @@ def people(rows) -> pa.Table:
 def test_persons_are_the_same_in_any_order_batches_and_parts(rows, size, memory, parts):
     expected = moment(people(rows), TWO)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(private_copy, "IN_MEMORY", memory)
-        patch.setattr(private_copy, "STEP", 2**12)
+        patch.setattr(private_copy, "MAX_MEMORY_BYTES", memory)
+        patch.setattr(private_copy, "GROWTH_BYTES", 2**12)
         patch.setattr(kept, "PARTS", parts)
         for order in (rows, rows[::-1]):
             found = moment(people(order).to_reader(max_chunksize=size), TWO)
@@ -193,7 +193,7 @@ def test_the_levels_of_a_column_are_one_reading(path, readings):
 def test_what_is_too_large_is_read_again_if_it_can_be(path, readings, monkeypatch):
     expected = moment(path, SCHEMA)
     before = unnamed_files().keys()
-    monkeypatch.setattr(kept, "LARGEST_COPY", 1000)
+    monkeypatch.setattr(kept, "MAX_COPY_BYTES", 1000)
     rows = open_rows(path, SCHEMA)
     rows.require_rereadable()
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_what_is_too_large_is_read_again_if_it_can_be(path, readings, monkeypatc
 
 @pytest.mark.usefixtures("on_disk")
 def test_what_can_not_be_read_again_is_copied_whole_however_large(path, readings, monkeypatch):
-    monkeypatch.setattr(kept, "LARGEST_COPY", 1000)
+    monkeypatch.setattr(kept, "MAX_COPY_BYTES", 1000)
     rows = open_rows(path, PERSONS)
     first = rows.second_moments()[0]
     assert same(rows.second_moments()[0], first)
@@ -219,7 +219,7 @@ def test_what_can_not_be_read_again_is_copied_whole_however_large(path, readings
 class Endless(Source):
     """A source of many rows, made as they are read."""
 
-    door, settled = "test", False
+    kind, repeatable = "test", False
     names = ("id", *(f"x{j}" for j in range(8)))
     types = {"id": pa.int64()} | {f"x{j}": pa.float64() for j in range(8)}
     batch, rows = 2**12, 2**19
@@ -253,12 +253,12 @@ def peak(source: Kept) -> int:
 @pytest.mark.parametrize("schema", [MANY, MANY_PERSONS], ids=["rows", "persons"])
 def test_memory_is_a_few_times_what_may_wait_whatever_the_rows(monkeypatch, schema):
     whole = Endless.rows * Kept(Endless(), schema)._kind.itemsize
-    monkeypatch.setattr(private_copy, "IN_MEMORY", 2**20)
+    monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 2**20)
     assert peak(Kept(Endless(), schema)) < 8 * 2**20 < whole / 2
 
 
 def test_control_what_waits_in_memory_alone_would_hold_all(monkeypatch):
-    monkeypatch.setattr(private_copy, "IN_MEMORY", 2**40)
+    monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 2**40)
     assert peak(Kept(Endless(), MANY)) > Endless.rows * 64
 
 
@@ -267,7 +267,7 @@ def test_a_reading_that_fails_leaves_no_copy(path, monkeypatch):
     rows.require_rereadable()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept, "codes_of", lambda *_: 1 / 0)
-        with pytest.raises(SourceError, match="could not be read to its end"):
+        with pytest.raises(SourceError, match="could not read the data to the end"):
             rows.second_moments()
     assert same(rows.second_moments()[0], moment(path, SCHEMA))
 

@@ -48,7 +48,7 @@ def edit(path: Path, change: Edit) -> None:
 
 def assert_refused(path: Path) -> None:
     ledger = Ledger(path)
-    with pytest.raises(LedgerError, match="damaged or edited, so nothing is spent"):
+    with pytest.raises(LedgerError, match="damaged or was edited, so dpcov spends nothing"):
         ledger.reserve(of(PureDP(0.01)), dataset="default")
     with pytest.raises(LedgerError, match="damaged"):
         ledger.verify()
@@ -179,7 +179,7 @@ def test_a_chain_that_was_started_late_says_for_ever_what_is_before_it(path: Pat
     ledger.reserve(of(PureDP(0.1)), dataset="default")
     assert (len(ledger.verify().digests), ledger.verify().unverified) == (9, 7)
     assert ledger.account("default").spent == {"epsilon": 0.7}
-    with pytest.raises(LedgerError, match="a hash chain already"):
+    with pytest.raises(LedgerError, match="already has a hash chain"):
         ledger.migrate()
     edit(path, lambda db: db.execute("UPDATE entries SET note = 'other' WHERE id = 1"))
     assert_refused(path)
@@ -252,7 +252,7 @@ def test_verify_tells_the_head_and_finds_a_copy_that_was_put_back(
     edit(path, EDITS["last entry cut off"])
     code, text = run(capsys, str(path))
     assert code == 2
-    assert "damaged or edited" in text
+    assert "damaged or was edited" in text
 
 
 def test_each_digest_covers_all_before_it(path: Path) -> None:

@@ -18,7 +18,7 @@ from dpcov.core.privacy import PureDP
 from dpcov.errors import LedgerError
 from tables_for_tests import of, spend
 
-NOTHING_SPENT = "Nothing was drawn or spent"
+NOTHING_SPENT = "Nothing was spent"
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_locked_ledger_is_refused_after_the_wait(
     )
     with (
         ledger_file.transaction(path, write=True),
-        pytest.raises(LedgerError, match="another process kept it locked"),
+        pytest.raises(LedgerError, match="is locked by another process"),
     ):
         ledger.reserve(of(PureDP(0.1)))
     assert not ledger.account().entries

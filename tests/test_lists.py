@@ -20,7 +20,7 @@ from dpcov.errors import DpcovError
 from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import array, training
-from dpcov.rows.sources.array import UNTOLD, ObjectSource
+from dpcov.rows.sources.array import UNKNOWN_WIDTH, ObjectSource
 from dpcov.rows.sources.training import training_table
 from outcomes import Book, Outcome, outcome_of
 from tables_for_tests import PLANTED
@@ -277,13 +277,14 @@ def test_a_list_needs_bounds_that_count_its_columns(
         private = clone(estimator).set_params(bounds=bounds, ledger=ledger)
         with pytest.raises(DpcovError) as caught:
             private.fit(rows, [1] * len(rows))
-        assert str(caught.value) == UNTOLD
+        assert str(caught.value) == UNKNOWN_WIDTH
     with pytest.raises(DpcovError) as caught:
         dpcov.release(rows, lower=0, upper=9, ledger=ledger, **ASKED)
-    assert str(caught.value) == UNTOLD
+    assert str(caught.value) == UNKNOWN_WIDTH
     assert not ledger.account().entries
 
 
+@pytest.mark.filterwarnings("ignore::dpcov.estimators.base.NullModelWarning")
 @pytest.mark.parametrize("rows", LISTS)
 def test_a_stated_number_of_columns_takes_the_place_of_bounds_that_count_them(rows: Any) -> None:
     """Rows of another length are rows of missing values, whichever comes first."""
@@ -345,7 +346,7 @@ def test_other_sequences_are_refused_by_their_type(kind: Any) -> None:
             clone(ESTIMATORS[0]).fit(kind(rows))
         messages.add(str(caught.value))
     assert len(messages) == 1
-    with pytest.raises(DpcovError, match="Give an array, a data frame or a list"):
+    with pytest.raises(DpcovError, match="Pass an array, a data frame or a list"):
         clone(ESTIMATORS[-1]).fit(ROWS, kind(map(tuple, ROWS)))
 
 

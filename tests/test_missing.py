@@ -19,8 +19,8 @@ from dpcov.analysis.plausible import sampling_errors
 from dpcov.analysis.spectrum import noisy_spectrum
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
-from dpcov.api.plans.imagined import Guess, ImaginedTable
 from dpcov.api.plans.rows_like import rows_like
+from dpcov.api.plans.simulated import Guess, SimulatedTable
 from dpcov.cli.drafts import draft
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise.structure import Structure
@@ -349,7 +349,7 @@ def test_a_file_of_it_is_read_back(tmp_path):
 
 def test_tables_can_be_imagined_like_it():
     lattice = Lattice.of(schema())
-    table = ImaginedTable.of(schema(), lattice, Guess(like=NOISY))
+    table = SimulatedTable.of(schema(), lattice, Guess(like=NOISY))
     marked = table.encoded[:, 1] > 0
     assert marked.mean() == pytest.approx(0.3, abs=0.05)
     assert not table.encoded[marked, 0].any()

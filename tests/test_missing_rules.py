@@ -23,7 +23,7 @@ from dpcov.rows.encoder import Encoder
 from dpcov.rows.missing import RULES, UnstatedMissingWarning, group_of
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.partial import PartialMoment
 
 LEVELS = {"kind": "categorical", "levels": ["m", "f"]}
@@ -118,7 +118,7 @@ def test_version_3_refuses_a_column_without_a_rule_and_gives_the_line(kind):
         schema_of(3, {"a b": column(kind), "b": {"kind": "ignored"}})
     group = group_of(kind)
     said = str(caught.value)
-    assert said.startswith("a b: version 3 needs a rule for missing cells. Add a line missing = ")
+    assert said.startswith("a b: version 3 needs a rule for missing cells. Add missing = ")
     assert all(f'"{rule}"' in said for rule in RULES[group])
     assert f"({group})" in said
     assert "[defaults.missing]" in said
@@ -160,7 +160,7 @@ def test_a_default_of_one_group_leaves_the_other_open():
 @pytest.mark.parametrize(
     ("version", "fields", "words"),
     [
-        (3, {"defaults": {"missing": {"numbers": "zeros"}}}, r"^defaults.missing.numbers: Input"),
+        (3, {"defaults": {"missing": {"numbers": "zeros"}}}, r"^defaults.missing.numbers: must be"),
         (3, {"defaults": {"missing": "none"}}, r"^defaults.missing: "),
         (3, {"defaults": "none"}, r"^defaults: "),
         (3, {"defaults": {"other": {}}}, r"^defaults.other: "),
@@ -199,7 +199,9 @@ TOML = 'version = {}\n[columns.age]\nkind = "number"\nlower = 0\nupper = 120\n'
 def test_version_2_gets_a_notice_from_the_schema_alone(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(TOML.format(2))
-    with pytest.warns(UnstatedMissingWarning, match="missing cell means in age: a number counts"):
+    with pytest.warns(
+        UnstatedMissingWarning, match="rule for missing cells in age: missing numbers count"
+    ):
         Schema.load(path)
     said = []
     for cells in ([1.0, 2.0, None], [1.0, 2.0, 3.0]):
@@ -267,7 +269,7 @@ def test_a_broken_promise_changes_no_outcome_no_message_and_no_warning(tmp_path,
 def test_check_alone_reports_a_broken_promise(cells, kind, is_untrue):
     for rule in ("none", "level"):
         schema = schema_of(3, {"a": column(kind, rule)})
-        said = " ".join(_sentences(look(pa.table({"a": cells}), schema), schema))
+        said = " ".join(_sentences(diagnose(pa.table({"a": cells}), schema), schema))
         assert ("promises" in said) == (is_untrue and rule == "none")
 
 
@@ -420,7 +422,7 @@ def test_bounds_take_a_rule_or_texts_of_missing_cells():
     made = Schema.from_bounds(0, 1, "ab", missing="pairwise")
     assert [one.missing for one in made.columns.values()] == ["pairwise"] * 2
     assert made.missing == ("",)
-    with pytest.raises(SchemaError, match="'zeros' is no rule for columns of numbers"):
+    with pytest.raises(SchemaError, match="'zeros' is not a rule for numeric columns"):
         Schema.from_bounds(0, 1, "ab", missing="zeros")
 
 

@@ -14,7 +14,7 @@ from dpcov.rows.moment import (
     Accumulator,
     Lattice,
     SecondMoment,
-    squared_lengths,
+    exact_squared_norms,
 )
 from dpcov.rows.schema import Schema
 from strategies import gram
@@ -341,7 +341,7 @@ def test_the_lattice_is_the_schema_s_but_for_what_a_query_changes():
 
 def test_squared_lengths_are_those_of_the_columns():
     rows = integer_rows(100)
-    assert squared_lengths(np.ascontiguousarray(rows.T)).tolist() == [
+    assert exact_squared_norms(np.ascontiguousarray(rows.T)).tolist() == [
         sum(int(cell) ** 2 for cell in row) for row in rows
     ]
 

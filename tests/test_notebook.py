@@ -101,7 +101,7 @@ def test_a_plan_shows_predictions_and_what_it_supposes():
     found = plan(schema, 1000, epsilon=1.0, mechanism="matrix-laplace", factors=(1.0,))
     shown = Cells(found._repr_html_())
     assert f"{found.predictions[0].errors.correlation:.2g}" in shown.cells
-    assert "No data was read" in shown.text
+    assert "dpcov read no data" in shown.text
 
 
 def test_an_account_shows_what_is_left(tmp_path):

@@ -22,7 +22,7 @@ from dpcov.rows.cells import codes_of, is_missing, numbers_of, values_of
 from dpcov.rows.numbers import Numbers, exact_number
 from dpcov.rows.schema import Categorical, Flag, Integer, Number, Schema
 from dpcov.rows.sources import open_source
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.conditions import Conditions, rows_meeting
 from dpcov.rows.sources.sql import DatabaseTable
 
@@ -115,7 +115,7 @@ def test_a_missing_code_is_met_in_every_source_and_check_agrees(tmp_path):
         for cell, expected in zip(found, READ, strict=True):
             within = 1e-7 if "32" in name or name == "NumPy" else tolerance
             assert cell is None or abs(cell - expected) <= within * abs(expected), name
-        seen = look(data, SCHEMA).columns["a"]
+        seen = diagnose(data, SCHEMA).columns["a"]
         assert (seen.missing, seen.unreadable, seen.above) == (1, 0, 0), name
 
 

@@ -20,7 +20,7 @@ from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows, packed, spark
 from dpcov.rows.sources.level import Level
-from dpcov.rows.sources.packed import FAILED, Query
+from dpcov.rows.sources.packed import FAILED_PART, Query
 from dpcov.rows.sources.rows import NormCounter
 from strategies import categorical, lattice_of, numeric, schema_of
 from tables_for_tests import PLANTED, mixed_table
@@ -190,9 +190,9 @@ def test_an_error_in_a_task_comes_back_as_a_fixed_batch(task, capfd):
         marked = last.append_column("place", pa.array([1], pa.int32()))
         (last,) = packed.sums_of_images(query_of(PERSONS), [marked])
     (merged,) = packed.merged([last])
-    assert merged["part"].to_pylist() == [FAILED]
+    assert merged["part"].to_pylist() == [FAILED_PART]
     with pytest.raises(SourceError) as told:
-        packed.add_part({}, FAILED, 0, b"")
+        packed.add_part({}, FAILED_PART, 0, b"")
     assert PLANTED not in str(told.value)
 
 

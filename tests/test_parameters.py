@@ -60,7 +60,7 @@ def untouched(tmp_path, monkeypatch):
         ({"intercept": [1]}, "intercept must be a number or None, not of type list."),
         ({"denoise": None}, "denoise must be 'none', 'project' or 'shrink', not None."),
         ({"mechanism": None}, "mechanism must be text, not None."),
-        ({"mechanism": "gausian"}, "There is no mechanism 'gausian'; did you mean 'gaussian'?"),
+        ({"mechanism": "gausian"}, "The mechanism 'gausian' does not exist; did you"),
         ({"mechanism": "standardized", "look_share": 2}, "look_share must be above 0 and below 1"),
         ({"mechanism": "gaussian", "power": 2}, "The mechanism 'gaussian' has no option 'power'."),
         ({"trace_share": "x"}, "trace_share must be a number, not 'x'."),

@@ -140,7 +140,7 @@ def test_a_mechanism_that_needs_rows_is_refused_before_anything_is_spent(parts, 
 
 
 def test_sums_are_no_rows(parts):
-    with pytest.raises(SourceError, match="holds sums"):
+    with pytest.raises(SourceError, match="contains sums"):
         open_rows("north.sums", Schema.load("people.toml"))
 
 
@@ -171,7 +171,7 @@ def test_an_output_is_never_an_input_nor_replaced_unasked(parts):
 
 
 def test_what_is_no_file_of_sums_is_refused(parts):
-    for name, words in (("people.csv", "no file of sums"), ("nowhere.sums", "does not exist")):
+    for name, words in (("people.csv", "not a file of sums"), ("nowhere.sums", "does not exist")):
         with pytest.raises(DpcovError, match=words):
             PartialMoment.load(parts / name)
     assert "1" not in repr(PartialMoment.load(parts / "north.sums")).split(" at 0x")[0]
@@ -192,7 +192,7 @@ def test_the_same_rows_summed_twice_are_found_out_in_any_order():
     table = numbers(50)
     one = PartialMoment.of(table, NUMBERS)
     other = PartialMoment.of(table.take(pa.array(range(50)[::-1])), NUMBERS)
-    with pytest.raises(SourceError, match="the very same rows"):
+    with pytest.raises(SourceError, match="contain the same rows"):
         one.merged(other)
 
 
@@ -241,7 +241,7 @@ def test_sums_under_other_conditions_do_not_add_up_and_tell_theirs(tmp_path):
     )
     with pytest.raises(SourceError, match="different conditions"):
         young.merged(old)
-    with pytest.raises(SourceError, match="a file of sums holds none"):
+    with pytest.raises(SourceError, match="file of sums contains no rows"):
         prepare(young, schema=NUMBERS, epsilon=1.0, where=["b < 3"])
     young.save(tmp_path / "y.sums")
     made = dpcov.release(
@@ -272,7 +272,7 @@ def test_replace_one_is_refused_where_a_cell_can_change_the_number_of_rows(tmp_p
                 dpcov.release(data, schema=NUMBERS, **asked)
     for data, schema in ((tmp_path / "t.csv", NUMBERS), (numbers(5), NUMBERS)):
         where = [] if data == tmp_path / "t.csv" else ["a < 5"]
-        with pytest.raises(SourceError, match="the number of rows is public"):
+        with pytest.raises(SourceError, match=r"rows is public|used with replace-one"):
             dpcov.release(data, schema=schema, where=where, **asked)
     assert not ledger.account().entries
     for sums in (plain, by_lines, plain.merged(by_lines)):
@@ -355,5 +355,5 @@ def test_a_file_of_an_older_version_says_what_to_do(tmp_path):
     document = json.loads(path.read_text())
     del document["countable"]
     path.write_text(json.dumps(document) + "\n")
-    with pytest.raises(SourceError, match=r"version before 0\.2\.0.*sum the rows again"):
+    with pytest.raises(SourceError, match=r"version before 0\.2\.0.*Sum the rows again"):
         PartialMoment.load(path)

@@ -13,8 +13,16 @@ import pytest
 
 import dpcov
 from dpcov import cli
-from dpcov.api.plans import LEGEND, LIKE_A_GUESS, LIKE_A_RELEASE, RANGE, Plan, plan, scaled
-from dpcov.api.plans.imagined import Guess, ImaginedTable, imagined_rows
+from dpcov.api.plans import (
+    GUESS_RANGE_FACTOR,
+    LEGEND,
+    RANGE_NOTE,
+    RELEASE_RANGE_FACTOR,
+    Plan,
+    plan,
+    scaled,
+)
+from dpcov.api.plans.simulated import Guess, SimulatedTable, simulated_rows
 from dpcov.api.plans.trials import Errors, adds_noise
 from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
@@ -55,13 +63,13 @@ def test_imagined_correlations_have_the_size_that_was_guessed(p, size):
 
 
 def test_imagined_columns_have_the_spreads_that_were_guessed():
-    rows = imagined_rows(NUMERIC, Guess(0.2, {"x3": 0.1}))
+    rows = simulated_rows(NUMERIC, Guess(0.2, {"x3": 0.1}))
     deviations = rows.std(axis=0)
     assert deviations == pytest.approx([0.2, 0.2, 0.2, 0.1, 0.2, 0.2], rel=0.03)
 
 
 def test_an_imagined_categorical_column_has_one_level_in_each_row():
-    rows = imagined_rows(MIXED, Guess())
+    rows = simulated_rows(MIXED, Guess())
     names = [feature.name for feature in MIXED.features]
     levels = rows[:, [names.index(name) for name in names if name.startswith("job=")]]
     assert np.array_equal(levels.sum(axis=1), np.ones(len(rows)))
@@ -72,7 +80,7 @@ def test_an_imagined_categorical_column_has_one_level_in_each_row():
 def test_no_imagined_row_is_longer_than_the_radius_allows():
     tight = Schema.parse(NUMERIC.model_dump() | {"radius": 0.3})
     lattice = lattice_of(tight)
-    moment = ImaginedTable.of(tight, lattice, Guess(0.9)).moment(1000)
+    moment = SimulatedTable.of(tight, lattice, Guess(0.9)).moment(1000)
     without = np.trace(moment.units[:-1, :-1])
     assert without <= 1000 * lattice.side**2 * (1 + 1e-9)
     assert without > 900 * lattice.side**2
@@ -117,7 +125,7 @@ def of_auto(found: Plan) -> Errors:
 
 def test_a_prediction_is_what_releases_of_a_table_like_the_imagined_one_lose():
     generator = np.random.default_rng(3)
-    rows = imagined_rows(NUMERIC, Guess(0.3, correlation=0.3))
+    rows = simulated_rows(NUMERIC, Guess(0.3, correlation=0.3))
     table = rows[generator.choice(len(rows), 4000, replace=False)]
     exact = np.corrcoef(table, rowvar=False)[np.tril_indices(6, -1)]
     errors, asked = [], {"epsilon": 1.0, "mechanism": "matrix-laplace"}
@@ -152,7 +160,7 @@ def test_a_table_like_another_has_its_moments_whatever_the_bounds():
     like = released(0, 1e6)
     wider = Schema.from_bounds([-3.0] * 5, [1.0] * 5, [f"x{j}" for j in (5, 4, 3, 2, 1)])
     lattice = lattice_of(wider)
-    imagined = ImaginedTable.of(wider, lattice, Guess(like=like)).moment(10**6)
+    imagined = SimulatedTable.of(wider, lattice, Guess(like=like)).moment(10**6)
     corner = float(imagined.units[-1, -1])
     means = imagined.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
     assert 2 * means - 1 == pytest.approx(skewed(0).mean(axis=0)[:0:-1], abs=1e-4)
@@ -256,7 +264,7 @@ def test_mixed_columns_persons_and_a_target_are_planned():
         ({"epsilon": -1.0}, BudgetError, "above 0"),
         ({"denoise": "much"}, ReleaseError, "much"),
         ({"mechanism": "magic"}, MechanismError, "magic"),
-        ({"mechanism": "gaussian"}, MechanismError, "pure"),
+        ({"mechanism": "gaussian"}, MechanismError, "needs a delta or rho"),
         ({"mechanism": "stable-covariance", "delta": 1e-6}, MechanismError, "single rows"),
         ({"mechanism": "ashtiani-liaw", "delta": 1e-6}, MechanismError, "random groups"),
         ({"goal": "beauty"}, ReleaseError, "beauty"),
@@ -295,7 +303,7 @@ def test_the_legend_names_the_mechanisms_whose_noise_is_exact():
             with suppress(MechanismError):
                 laws = kind().calibrate(lattice_of(NUMERIC), budget, Neighbors.ADD_REMOVE)
                 exact |= {name} if adds_noise(laws) else set()
-    named = LEGEND[0].split("adds: ")[1]
+    named = LEGEND[0].split("mechanisms: ")[1]
     assert exact == set(named.replace(" and ", " ").replace(",", "").rstrip(".").split())
 
 
@@ -303,7 +311,7 @@ def test_the_legend_names_the_mechanisms_whose_noise_is_exact():
 def run(capsys, tmp_path: Path, monkeypatch):
     """Run `dpcov plan` in a folder that holds a schema and no data."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dpcov.api.plans.CAREFUL", 10)
+    monkeypatch.setattr("dpcov.api.plans.MAIN_RELEASES", 10)
     Path("s.toml").write_text(SCHEMA_TEXT)
 
     def run(line: str) -> tuple[int, str, str]:
@@ -318,7 +326,7 @@ def run(capsys, tmp_path: Path, monkeypatch):
 def test_the_command_prints_tables_assumptions_and_answers(run):
     code, out, err = run("--rows 4000 --epsilon 1 --error 0.05 --mechanism matrix-laplace")
     assert (code, err) == (0, "")
-    for part in ("No data was read", "matrix-laplace", "epsilon 10", "from the privacy noise"):
+    for part in ("read no data", "matrix-laplace", "epsilon 10", "from the privacy noise"):
         assert part in out
     assert "needs about epsilon" in out
     assert "rows at epsilon 1" in out
@@ -348,7 +356,7 @@ def test_the_command_takes_a_release_of_a_table_like_it(run):
     dpcov.release(table, schema="s.toml", epsilon=1e3, seed=0).save("like.json")
     code, out, err = run("--rows 4000 --mechanism matrix-laplace --like like.json")
     assert (code, err) == (0, "")
-    assert "those of the release given" in out
+    assert "of the given release" in " ".join(out.split())
     code, _, err = run("--rows 4000 --like like.json --spread 0.2")
     assert (code, err.count("\n")) == (2, 1)
     assert "give one" in err
@@ -371,7 +379,7 @@ def test_the_command_takes_means_and_what_others_explain(run):
     assert printed["mechanisms"][0]["prediction"] != wrong.predictions[0].errors.prediction
     code, out, _ = run(line.replace(" --json", ""))
     assert "means age 30 (--mean)" in " ".join(out.split())
-    assert "60% of a column explained by others (--explained)" in " ".join(out.split())
+    assert "60% of a column explained by the others (--explained)" in " ".join(out.split())
 
 
 def test_what_is_named_or_taken_is_tried_more_often_than_what_it_is_compared_with(monkeypatch):
@@ -441,10 +449,12 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     low, high = found.between["eigenvalue"]
     predicted = found.predictions[0].errors.eigenvalue
     assert low < np.mean(errors) < high
-    assert predicted < low * LIKE_A_GUESS * 1.01
+    assert predicted < low * GUESS_RANGE_FACTOR * 1.01
     assert np.mean(errors) > 1.5 * predicted
     assert found.document()["between"]["eigenvalue"] == [low, high]
-    assert [table.notes for table in found.tables() if "Likely range" in table.title] == [(RANGE,)]
+    assert [table.notes for table in found.tables() if "Likely range" in table.title] == [
+        (RANGE_NOTE,)
+    ]
 
 
 def test_what_nobody_told_widens_the_range_and_a_release_leaves_luck_alone():
@@ -453,4 +463,4 @@ def test_what_nobody_told_widens_the_range_and_a_release_leaves_luck_alone():
     guesses = (None, Guess(0.3, correlation=0.2), Guess(like=made))
     ranges = [plan(NUMERIC, 3000, guess=guess, **asked).between for guess in guesses]
     widths = [one["correlation"][1] / one["correlation"][0] for one in ranges]
-    assert widths[0] > widths[1] > widths[2] == pytest.approx(LIKE_A_RELEASE**2)
+    assert widths[0] > widths[1] > widths[2] == pytest.approx(RELEASE_RANGE_FACTOR**2)

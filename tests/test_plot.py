@@ -161,7 +161,7 @@ def test_names_are_neither_markup_nor_mathematics_nor_too_long():
 
 
 def test_one_feature_alone_has_no_heatmap():
-    with pytest.raises(ReleaseError, match="alone"):
+    with pytest.raises(ReleaseError, match="at least two features"):
         plot.heatmap(numeric(1))
 
 

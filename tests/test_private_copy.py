@@ -48,7 +48,7 @@ def people(count: int, planted: float = 5.0) -> pa.Table:
 @pytest.fixture
 def on_disk(monkeypatch) -> None:
     """Everything goes to disk at once."""
-    monkeypatch.setattr(private_copy, "IN_MEMORY", 0)
+    monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 0)
 
 
 def unnamed_files() -> dict[str, Path]:
@@ -79,7 +79,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.mark.parametrize("memory", [0, 100, 2**30])
 def test_rows_come_back_part_by_part_in_their_order(monkeypatch, memory):
-    monkeypatch.setattr(private_copy, "IN_MEMORY", memory)
+    monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", memory)
     copy = Copy(KIND, 5)
     for start in (0, 5, 10):
         copy.add(rows(range(start, start + 5)), np.array([3, 0, 1, 3, 1]))
@@ -147,7 +147,7 @@ def test_a_file_is_for_its_owner_alone_and_goes_with_the_copy(folder):
 @pytest.mark.usefixtures("on_disk")
 def test_space_is_taken_in_steps_of_one_size_whatever_the_rows(folder, monkeypatch):
     step = 2**18
-    monkeypatch.setattr(private_copy, "STEP", step)
+    monkeypatch.setattr(private_copy, "GROWTH_BYTES", step)
     taken = []
     for cells in ([0.0] * 1000, [PLANTED] * 1000):
         copy, sizes = Copy(KIND), []
@@ -167,7 +167,7 @@ def test_space_is_taken_in_steps_of_one_size_whatever_the_rows(folder, monkeypat
 
 @pytest.mark.usefixtures("on_disk")
 def test_where_space_can_not_be_reserved_it_is_written(monkeypatch, folder):
-    monkeypatch.setattr(private_copy, "STEP", 2**12)
+    monkeypatch.setattr(private_copy, "GROWTH_BYTES", 2**12)
     monkeypatch.delattr(os, "posix_fallocate")
     copy = Copy(KIND)
     with new_file(folder) as found:
@@ -229,7 +229,7 @@ def test_a_file_is_closed_when_a_question_fails(folder):
         raise ValueError("S3CRET")
 
     reader = pa.RecordBatchReader.from_batches(people(3).schema, cut_off())
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(reader, SCHEMA)
     assert unnamed_files().keys() == before
 
@@ -245,7 +245,7 @@ def holds_a_file(process: int, folder: Path) -> bool:
 
 CRASH = """
 from dpcov.rows.sources import kept as private_copy
-private_copy.IN_MEMORY = 0
+private_copy.MAX_MEMORY_BYTES = 0
 import test_private_copy
 table = test_private_copy.people(200_000)
 print("ready", flush=True)

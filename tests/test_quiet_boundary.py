@@ -38,7 +38,7 @@ QUOTING = {
     ("api/grouped.py", "prepare_by"): "own error about the schema",
     ("api/ledger/file.py", "local"): "the system's word on a ledger's path",
     ("api/ledger/file.py", "transaction"): "the code of SQLite, not its text",
-    ("estimators/base.py", "analyzed"): "own error about a release, which is public",
+    ("estimators/base.py", "_analyzed"): "own error about a release, which is public",
     ("cli/metadata.py", "_check"): "where a public metadata file is wrong",
     ("cli/metadata.py", "_loaded"): "where a public metadata file is wrong",
     ("cli/metadata.py", "read"): "own error about a public metadata file",
@@ -56,10 +56,14 @@ QUOTING = {
 }
 # Who may silence warnings, and of what.
 WARNINGS = {
+    "cli/check.py": "the notice about a schema, which it prints itself",
+    "cli/completions.py": "the notice about a schema, while a shell completes a word",
+    "cli/schema.py": "the notice about a schema, which it acts on",
     "api/grouped.py": "one warning about a budget for all levels, before anything is read",
     "report/figures.py": "letters that a font lacks, in a figure of a release",
 }
-# Modules that hold data print and log nothing at all.
+# Modules that hold data print and log nothing at all, but for a notice from the schema alone.
+NOTICES = {"rows/schema.py": {"warnings"}}
 HOLDS_DATA = ("rows/sources/", "rows/", "mechanisms/", "core/samplers/")
 TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
 
@@ -108,7 +112,9 @@ def faults(text: str, place: str) -> list[str]:
         )
     }
     if place.startswith(HOLDS_DATA):
-        found += [f"{place}: uses {word}" for word in sorted(words & TELLING)]
+        found += [
+            f"{place}: uses {word}" for word in sorted(words & TELLING - NOTICES.get(place, set()))
+        ]
     if place not in WARNINGS and words & {
         "catch_warnings",
         "simplefilter",

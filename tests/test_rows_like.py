@@ -11,9 +11,9 @@ import pytest
 import dpcov
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.api.plans import _Planner
-from dpcov.api.plans.imagined import Guess, ImaginedTable
-from dpcov.api.plans.rehearsal import ImaginedRows
 from dpcov.api.plans.rows_like import moments_like, rows_like
+from dpcov.api.plans.simulated import Guess, SimulatedTable
+from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.mechanisms import mechanism_named
@@ -119,10 +119,10 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
     means, covariance = moments_like(like, SCHEMA)
     low = np.array([0.0 if feature.is_indicator else -1.0 for feature in SCHEMA.features])
     about = pseudo_rows(means, covariance, low, 4000, np.random.default_rng(0))
-    blurred = ImaginedRows(SCHEMA, np.clip(means + about, low, 1.0), ROWS)
+    blurred = SimulatedRows(SCHEMA, np.clip(means + about, low, 1.0), ROWS)
     right, wrong = (
         tried.errors(mechanism_named("standardized"), ZCDP(rho), Neighbors.ADD_REMOVE, repeats=40)
-        for tried in (trials, replace(trials, door=blurred))
+        for tried in (trials, replace(trials, source=blurred))
     )
     for figure in ("noise", "entry", "correlation", "eigenvalue", "prediction"):
         # The leading eigenvalue is that of pay, whose tail a matrix release tells nothing of.
@@ -132,7 +132,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
             assert getattr(wrong, figure) / getattr(facts, figure) > 1.3, figure
 
 
-def test_the_constant_of_rehearsed_rows_is_that_of_the_declared_columns(like, monkeypatch):
+def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, monkeypatch):
     planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
     trials, truths = planner.trials(ROWS), []
 
@@ -148,12 +148,12 @@ def test_the_constant_of_rehearsed_rows_is_that_of_the_declared_columns(like, mo
     recorded.errors(mechanism_named("standardized"), ZCDP(1.0), Neighbors.ADD_REMOVE, repeats=1)
     (truth,) = truths
     assert (truth.radius, truth.intercept) == (SCHEMA.largest_norm, SCHEMA.intercept)
-    assert trials.door.schema.largest_norm > 1.5 * truth.radius
+    assert trials.source.schema.largest_norm > 1.5 * truth.radius
 
 
 def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
     lattice = Lattice.of(SCHEMA)
-    moment = ImaginedTable.of(SCHEMA, lattice, Guess(like=like)).moment(10**6)
+    moment = SimulatedTable.of(SCHEMA, lattice, Guess(like=like)).moment(10**6)
     sums = moment.units[:-1, -1].astype(float) / lattice.intercept_units * lattice.step / 1e6
     assert sums == pytest.approx(moments_like(like, SCHEMA)[0], abs=1e-6)
 

@@ -11,7 +11,14 @@ from pydantic import ValidationError
 
 from dpcov.cli.drafts import draft
 from dpcov.errors import SchemaError
-from dpcov.rows.schema import MAX_FEATURES, UNSEEN, FileOptions, Numeric, Schema, level_text
+from dpcov.rows.schema import (
+    INVISIBLE_CATEGORIES,
+    MAX_FEATURES,
+    FileOptions,
+    Numeric,
+    Schema,
+    level_text,
+)
 from strategies import categorical, numeric, schema_of
 
 TOML = """
@@ -85,8 +92,8 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
             {"columns": {"c": {"kind": "numeric", "upper": 1}}},
             "Not filled in yet: columns.c.lower. Declare",
         ),
-        ({"columns": {"c": numeric(1, 1)}}, "must be below"),
-        ({"columns": {"c": numeric(2, 1)}}, "must be below"),
+        ({"columns": {"c": numeric(1, 1)}}, "Set lower below upper"),
+        ({"columns": {"c": numeric(2, 1)}}, "Set lower below upper"),
         ({"columns": {"c": numeric(0, 5e-324)}}, "too close"),
         ({"columns": {"c": numeric(float("nan"), 1)}}, "finite"),
         ({"columns": {"c": numeric(0, float("inf"))}}, "finite"),
@@ -205,7 +212,7 @@ def test_a_schema_is_frozen_and_its_errors_hide_their_input():
         (None, "can't be read: No such file"),
         (b"\xff\xfe", "not UTF-8"),
         (b"a = ", "not valid TOML"),
-        (b"[columns.c]\nkind = 'numeric'\nlower = 1\nupper = 0", "must be below"),
+        (b"[columns.c]\nkind = 'numeric'\nlower = 1\nupper = 0", "Set lower below upper"),
     ],
 )
 def test_a_schema_file_with_a_fault_is_named(tmp_path, content, words):
@@ -220,7 +227,7 @@ def test_a_schema_file_with_a_fault_is_named(tmp_path, content, words):
 def test_bounds_are_one_number_or_one_for_each_column():
     assert Schema.from_bounds([0, 1], 5, ["a", "b"]).columns["b"].lower == 1
     for bounds in ([0, 1, 2], "auto", None, ["a", "b"]):
-        with pytest.raises(SchemaError, match="one for each of 2 columns"):
+        with pytest.raises(SchemaError, match="one number for each of 2 columns"):
             Schema.from_bounds(bounds, 5, ["a", "b"])
     with pytest.raises(SchemaError, match="same name"):
         Schema.from_bounds(0, 1, ["a", "a"])
@@ -236,7 +243,7 @@ def test_the_text_of_a_level(level, text):
 
 COMPLETED = {"# lower =": "lower = 0", "# upper =": "upper = 1", "# levels = []": "levels = ['a']"}
 COMPLETED |= {"# missing =": 'missing = "none"'}
-SEEN = st.characters(codec="utf-8", exclude_categories=UNSEEN)
+SEEN = st.characters(codec="utf-8", exclude_categories=INVISIBLE_CATEGORIES)
 NAMES = st.text(SEEN, min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
@@ -278,7 +285,7 @@ def test_a_draft_keeps_the_file_options(options):
         ({"decimal": ",", "thousands": ","}, "decimal and thousands must differ"),
         ({"header": False, "comment": "#"}, "skip_lines"),
         ({"encoding": "utf-7"}, "Convert the file to utf-8"),
-        ({"encoding": "utf-11"}, "no encoding that Python knows"),
+        ({"encoding": "utf-11"}, "not an encoding that Python knows"),
         ({"max_record_lines": 0}, "max_record_lines: must be at least 1"),
         ({"records": "rows"}, "'quoted' or 'lines'"),
     ],

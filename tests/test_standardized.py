@@ -242,16 +242,16 @@ def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows
     )
     images = Images(LinearMap.focused(np.eye(features), 9.0), 9.0, 1.0, rows)
     found = standardized.look_radius(images, law, features)
-    assert 1 <= found <= standardized.REACH
+    assert 1 <= found <= standardized.MAX_RADIUS_FACTOR
     noise = math.sqrt(law.diagonal_variance * features) / Q**2 * found**2  # of a direction
     share = noise / (rows / features)
-    if 1 < found < standardized.REACH:
-        assert share == pytest.approx(standardized.DROWNS)
+    if 1 < found < standardized.MAX_RADIUS_FACTOR:
+        assert share == pytest.approx(standardized.MAX_CLIPPING_NOISE_RATIO)
     else:
-        assert (share < standardized.DROWNS) == (found > 1)
+        assert (share < standardized.MAX_CLIPPING_NOISE_RATIO) == (found > 1)
     assert standardized.look_radius(replace(images, longest=0.5), law, features) == 0.5
     twice = math.sqrt(law.diagonal_variance * features) / Q**2 * 4 * features
-    images = replace(images, count=twice / standardized.DROWNS)
+    images = replace(images, count=twice / standardized.MAX_CLIPPING_NOISE_RATIO)
     assert standardized.look_radius(images, law, features) == pytest.approx(2.0)
 
 
@@ -431,11 +431,11 @@ def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, lea
 
 def test_means_and_how_far_off_they_are_are_those_of_the_posterior(monkeypatch):
     """By sums over the common mean, and over how far means lie from it."""
-    monkeypatch.setattr(standardized, "FARTHEST", np.inf)
+    monkeypatch.setattr(standardized, "MAX_SHRINKAGE_SDS", np.inf)
     found, noise = np.array([0.6, -0.1, 0.3]), np.array([0.2, 0.3, 0.1])
     common = np.linspace(-6, 6, 6001)[:, None]
     chances, means, squares = [], [], []
-    for apart in np.linspace(0, np.sqrt(1 / 3), standardized.DEVIATIONS):
+    for apart in np.linspace(0, np.sqrt(1 / 3), standardized.PRIOR_GRID_SIZE):
         beside = norm.pdf(found, common, np.hypot(apart, noise)).prod(axis=1)
         chances.append(beside * norm.pdf(common[:, 0], 0, np.sqrt(1 / 3)))
         kept = apart**2 / (apart**2 + noise**2)

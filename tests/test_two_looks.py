@@ -29,12 +29,12 @@ from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import nuclear_calibration
 from dpcov.mechanisms.standardized import (
-    ASTRAY,
     BY_COLUMN,
     BY_DIRECTION,
-    DISTORTS,
-    HIDES,
-    REACH,
+    MAP_ERROR_PER_NOISE_RATIO,
+    MAX_CENTER_ERROR,
+    MAX_NOISE_RATIO,
+    MAX_RADIUS_FACTOR,
     Spread,
     Standardized,
     drawn,
@@ -75,7 +75,7 @@ def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> 
 
 def looked(rows: Rows, images: Images, laws: Any) -> Release:
     """The second look, at these images."""
-    radius = min(REACH * images.typical, images.longest)
+    radius = min(MAX_RADIUS_FACTOR * images.typical, images.longest)
     grid, spent, draws = drawn(laws, rows.lattice(), radius, Entropy.seeded(1))
     moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
     return additive.published(TWO, rows.schema, spent, draws, moment, images.map)
@@ -139,16 +139,18 @@ def spread(count: float, astray: float) -> Spread:
 
 
 def test_the_share_is_that_of_the_least_predicted_error() -> None:
-    """A map that is off adds `DISTORTS` times the noise of its look to the release's."""
+    """An inexact map adds `MAP_ERROR_PER_NOISE_RATIO` times the noise ratio of its query."""
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
     for count in 10.0 ** np.arange(7):
         *looked, without = laws.paths
         looks = [noise_share(path.directions.matrix, count, 3) for path in looked]  # type: ignore[union-attr]
         noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in looked]
-        best = np.argmin(np.array(noise) * (1 + DISTORTS * np.array(looks)))
-        near, far = (spread(count, astray) for astray in (0.99 * ASTRAY, ASTRAY))
+        best = np.argmin(np.array(noise) * (1 + MAP_ERROR_PER_NOISE_RATIO * np.array(looks)))
+        near, far = (
+            spread(count, astray) for astray in (0.99 * MAX_CENTER_ERROR, MAX_CENTER_ERROR)
+        )
         assert laws.path(far, 3) == looked[best]
-        assert laws.path(near, 3) == (without if looks[best] > HIDES else looked[best])
+        assert laws.path(near, 3) == (without if looks[best] > MAX_NOISE_RATIO else looked[best])
 
 
 def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells() -> None:
@@ -224,7 +226,9 @@ def test_the_map_depends_on_the_data_through_the_looks_alone(budget: Any) -> Non
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
-@pytest.mark.parametrize(("reach", "off", "unlike"), [(2.0, 1e-3, 0.05), (REACH, 1e-4, 0.02)])
+@pytest.mark.parametrize(
+    ("reach", "off", "unlike"), [(2.0, 1e-3, 0.05), (MAX_RADIUS_FACTOR, 1e-4, 0.02)]
+)
 def test_clear_looks_make_all_directions_alike(
     monkeypatch: pytest.MonkeyPatch, neighbors: Neighbors, reach: float, off: float, unlike: float
 ) -> None:
@@ -232,7 +236,7 @@ def test_clear_looks_make_all_directions_alike(
 
     Control: after the first, the root of each column's spread is left, and how they go along.
     """
-    monkeypatch.setattr("dpcov.mechanisms.standardized.REACH", reach)
+    monkeypatch.setattr("dpcov.mechanisms.standardized.MAX_RADIUS_FACTOR", reach)
     table = related()
     covariance = np.cov(table.T, bias=True)
 

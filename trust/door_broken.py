@@ -144,8 +144,8 @@ def _is_number(word: str | None) -> bool:
 
 def _sparse(self: Any) -> None:
     """Claim the room without taking it."""
-    self._room += private_copy.STEP
-    os.ftruncate(self._file.fileno(), self._room)
+    self._reserved += private_copy.GROWTH_BYTES
+    os.ftruncate(self._file.fileno(), self._reserved)
 
 
 def _two_readings(self: Any) -> None:

@@ -67,20 +67,20 @@ def disk_full(folder: Path) -> list[str]:
     """A disk that fills up is one outcome, whatever rows hold, and no sparse file is written."""
     faults = []
     kind = np.dtype([("x", np.float64)])
-    kept = private_copy.IN_MEMORY, private_copy.STEP
-    private_copy.IN_MEMORY, private_copy.STEP = 2**10, 2**16
+    kept = private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES
+    private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES = 2**10, 2**16
     try:
         copy = private_copy.Copy(kind)
         copy.add(np.zeros(1000, kind))
         assert copy._file is not None
         state = os.fstat(copy._file._file.fileno())
-        if state.st_blocks * 512 < private_copy.STEP:
+        if state.st_blocks * 512 < private_copy.GROWTH_BYTES:
             faults.append(f"{state.st_blocks} blocks taken")
         if state.st_mode & 0o077:
             faults.append("others may read the copy")
         told = [_with_little_disk(rows) for rows in (30_000, 60_000)]
     finally:
-        private_copy.IN_MEMORY, private_copy.STEP = kept
+        private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES = kept
     if told != [private_copy.NO_ROOM] * 2:
         faults.append(f"on a full disk: {told}")
     return faults
@@ -163,8 +163,8 @@ def devices_and_pipes(folder: Path) -> list[str]:
     pipe = folder / "pipe.csv"
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
-    faults = refusal(lambda: Schema.load("/dev/null"), "not a regular file")
-    faults += refusal(lambda: open_source(pipe, X.file, ()), "no regular file")
+    faults = refusal(lambda: Schema.load("/dev/null"), "regular file")
+    faults += refusal(lambda: open_source(pipe, X.file, ()), "regular file")
     try:
         with reserved(pipe, force=True) as output:
             output.write("x")
@@ -248,7 +248,7 @@ def merged_in_another_order() -> list[str]:
 def merged_twice() -> list[str]:
     """The same part, summed twice, is not merged with itself."""
     one, other = PartialMoment.of(TABLE, X), PartialMoment.of(TABLE, X)
-    return refusal(lambda: one.merged(other), "very same rows")
+    return refusal(lambda: one.merged(other), "contain the same rows")
 
 
 def conditions_under_replace_one() -> list[str]:

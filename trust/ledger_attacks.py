@@ -127,7 +127,7 @@ def read_only() -> Figure:
             [sys.executable, "-c", READ_ONLY, place], capture_output=True, text=True, check=True
         )
         folder.chmod(stat.S_IRWXU)
-        refused = "read-only. Nothing was drawn or spent." in done.stdout
+        refused = "its folder is read-only" in done.stdout
         ok = refused and not ledger.account().entries
         found = "refused, nothing spent" if ok else "not refused"
         return Figure("ledger: read-only disk", "a release", "refused", found, ok)

@@ -22,7 +22,7 @@ Cells = tuple[Any, ...]
 class OldWorkbookSource(Source):
     """The first sheet of a workbook with a header."""
 
-    door = "Excel"
+    kind = "Excel"
     costly = True
     caveat = NOT_PROTECTED
     rows_are_lines = False

@@ -54,6 +54,13 @@ def _law(law: Any) -> Any:
     return law and law["law"]
 
 
+def _directions(document: Any) -> Any:
+    """Return the shape of a directions query. Its part of the budget follows from the pilot."""
+    if document is None:
+        return None
+    return shape({name: value for name, value in document.items() if name != "guarantee"})
+
+
 def _lengths(lengths: Any) -> Any:
     """Whether each count has an end; how many there are follows from the noisy look before them."""
     if lengths is None:
@@ -63,6 +70,7 @@ def _lengths(lengths: Any) -> Any:
 
 
 _SHAPES: dict[str, Callable[[Any], Any]] = {
+    "directions": _directions,
     "unit_count": repr,
     "noise": _law,
     "trace_noise": _law,

@@ -31,7 +31,7 @@ _BYTES = "ISO-8859-1"
 class OldStata(Source):
     """A Stata file as libreadstat reads it, which takes strL texts for UTF-8."""
 
-    door = "Stata"
+    kind = "Stata"
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:

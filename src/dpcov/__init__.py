@@ -23,7 +23,7 @@ _PUBLIC = {
     "dpcov.analysis.synthetic": ("sample",),
     "dpcov.api": ("release",),
     "dpcov.api.grouped": ("release_by",),
-    "dpcov.api.plans.imagined": ("Guess",),
+    "dpcov.api.plans.simulated": ("Guess",),
     "dpcov.api.ledger": ("Ledger",),
     "dpcov.api.plans": ("plan",),
     "dpcov.core.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),

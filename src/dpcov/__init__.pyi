@@ -21,7 +21,7 @@ from dpcov.analysis.statistics import explained_variance as explained_variance
 from dpcov.analysis.synthetic import sample as sample
 from dpcov.api import release as release
 from dpcov.api.grouped import release_by as release_by
-from dpcov.api.plans.imagined import Guess as Guess
+from dpcov.api.plans.simulated import Guess as Guess
 from dpcov.api.ledger import Ledger as Ledger
 from dpcov.api.plans import plan as plan
 from dpcov.core.privacy import ApproxDP as ApproxDP

@@ -1,8 +1,8 @@
-"""Pictures of a release and of what is computed from it, as matplotlib axes.
+"""Plots of a release and of its analyses, with matplotlib.
 
-Every function draws on `ax`, axes or a figure of which it sets the size, or on a new figure, and
-returns the axes. Names are shown as they are:
-never read as markup or mathematics.
+Every function draws on the axes or the figure `ax`, or on a new figure, and returns the axes. A
+function changes the size of a figure but not of axes. Names of columns are plain text in a plot,
+never markup or mathematics.
 """
 
 from __future__ import annotations
@@ -33,14 +33,23 @@ if TYPE_CHECKING:
 
     Place = Axes | Figure | None
 
-POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"  # told apart by the colour-blind, on white and on black
-FAINT = 0.35
-DEEP = 0.9  # correlation from which black is readable on its colour, on any background
-NAMED_CELLS = 60  # up to so many features all are named on both sides of a heatmap
-MOST_EDGES = 60
-LETTER = 0.0055  # width of a letter, over the radius of the graph and the size of the font
-MOST_BARS = 20
-MOST_VALUES = 40
+# Colours of positive and negative numbers, distinguishable for colour-blind readers on white and on
+# black backgrounds.
+POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"
+# Smallest opacity of a line in a graph, from 0 to 1.
+MIN_OPACITY = 0.35
+# Absolute correlation above which black text is readable on its colour, on any background.
+MIN_BLACK_TEXT_CORRELATION = 0.9
+# Largest number of features whose names a heatmap shows on both sides.
+MAX_NAMED_FEATURES = 60
+# Largest number of edges in a graph.
+MAX_EDGES = 60
+# Width of a letter, divided by the radius of the graph and by the font size.
+LETTER_WIDTH = 0.0055
+# Largest number of bars or names in a plot at the normal font size.
+MAX_BARS = 20
+# Largest number of eigenvalues in a plot.
+MAX_EIGENVALUES = 40
 
 
 def heatmap(
@@ -51,23 +60,51 @@ def heatmap(
     noise: Matrix | None = None,
     below: Booleans | None = None,
 ) -> Axes:
-    """Correlations as colours: blue if positive, orange if negative, blank below the noise level.
+    """Plot correlations as colours: blue if positive, orange if negative, blank if below noise.
 
     Parameters
     ----------
-    release : a release, or `nearest_correlation` or `partial_correlations` of one.
-    cluster : put features next to those that they are correlated with (`clusters`), instead of in
-        order. Where there are more than a dozen, groups are framed and numbered.
-    noise : (p, p) standard errors, as of `correlation_standard_errors`.
-    below : (p, p) bool: correlations below the noise level are blank, written in brackets, and make
-        no groups. Default, by `noise` and the rule of `dpcov.analysis.below_noise`; without it,
-        none.
+    release : Release or NamedMatrix
+        Release, or a result of `nearest_correlation` or `partial_correlations`.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    cluster : bool, default True
+        True to place correlated features next to each other. With more than 12 features, the plot
+        shows a frame and a number for each group.
+
+    noise : ndarray, shape (p, p), optional
+        Standard errors, such as the result of `correlation_standard_errors`.
+
+    below : ndarray of bool, shape (p, p), optional
+        Correlations below the noise level. The plot leaves them blank and shows the number in
+        brackets, and they form no groups. By default `noise` decides by the rule of
+        `dpcov.analysis.below_noise`. Without both, no correlation is below the noise level.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Raises
+    ------
+    ReleaseError
+        The release has only one feature, or matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> from matplotlib.figure import Figure
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = heatmap(release, ax=Figure())
 
     """
     matrix = release.correlation() if isinstance(release, Release) else release.matrix
     names, p = release.columns, len(matrix)
     if p < 2:
-        raise ReleaseError("One feature alone has no correlations to show.")
+        raise ReleaseError("A heatmap needs at least two features, but this release has only one.")
     if below is None:
         below = np.zeros((p, p), bool) if noise is None else below_noise(matrix, noise)
     groups = clusters(matrix, below=below) if cluster else [[at] for at in range(p)]
@@ -78,9 +115,9 @@ def heatmap(
     blank = below[np.ix_(order, order)]
     seen = np.where(blank, 0.0, shown)
     image = axes.imshow(seen, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
-    if p <= NAMED_CELLS:
+    if p <= MAX_NAMED_FEATURES:
         labels = [shortened(names[j]) for j in order]
-        size = 9.0 if p <= MOST_BARS else 180 / p + 1.5
+        size = 9.0 if p <= MAX_BARS else 180 / p + 1.5
         turn: dict[str, Any] = {"rotation": 55, "ha": "right", "rotation_mode": "anchor"}
         axes.set_yticks(range(p), labels=labels, parse_math=False, fontsize=size)
         axes.set_xticks(range(p), labels=labels, parse_math=False, fontsize=size, **turn)
@@ -95,7 +132,7 @@ def heatmap(
                 text = f"{shown[i, j]:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
                 text = f"({text})" if blank[i, j] else text
                 written = axes.text(j, i, text, ha="center", va="center", fontsize=8)
-                if abs(shown[i, j]) > DEEP and not blank[i, j]:
+                if abs(shown[i, j]) > MIN_BLACK_TEXT_CORRELATION and not blank[i, j]:
                     written.set_color("black")
     else:
         _outline(axes, groups)
@@ -106,7 +143,7 @@ def heatmap(
 
 
 def _outline(axes: Axes, groups: list[list[int]]) -> None:
-    """A frame with a number around the block of each group, in the order that they are in."""
+    """Draw a frame and a number for each group."""
     from matplotlib.patches import Rectangle
 
     start, edge = -0.5, axes.spines["left"].get_edgecolor()
@@ -120,7 +157,14 @@ def _outline(axes: Axes, groups: list[list[int]]) -> None:
 
 
 def colours() -> Any:
-    """Colour map for [-1, 1] that fades to transparent at 0, on any background."""
+    """Return a colour map for [-1, 1] that is transparent at 0.
+
+    Returns
+    -------
+    LinearSegmentedColormap
+        Colour map for any background.
+
+    """
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
     low, high = (*to_rgb(NEGATIVE), 1.0), (*to_rgb(POSITIVE), 1.0)
@@ -135,19 +179,45 @@ def spectrum(
     ax: Place = None,
     generator: np.random.Generator | None = None,
 ) -> Axes:
-    """Eigenvalues of the covariance, and the level that privacy noise alone may reach."""
+    """Plot the eigenvalues of the covariance matrix and the noise level.
+
+    Parameters
+    ----------
+    release : Release or NoisySpectrum
+        Release, or a result of `noisy_spectrum`.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    generator : numpy.random.Generator, optional
+        Source of simulated noise.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> from matplotlib.figure import Figure
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = spectrum(release, ax=Figure())
+
+    """
     found = release
     if isinstance(found, Release):
         found = noisy_spectrum(found, generator=generator)
     axes = _axes(ax, (7.4, 3.3))
     from matplotlib.ticker import MaxNLocator
 
-    count = min(len(found.denoised), MOST_VALUES)
+    count = min(len(found.denoised), MAX_EIGENVALUES)
     at = np.arange(1, count + 1)
     axes.bar(at, found.denoised[:count], color=POSITIVE, width=0.7, label="denoised")
     axes.plot(at, found.published[:count], "o", ms=3.5, color=NEGATIVE, label="as published")
     if found.floor is not None:
-        axes.axhline(found.floor, ls="--", lw=1.2, color=NEGATIVE, label="noise floor (95 %)")
+        axes.axhline(found.floor, ls="--", lw=1.2, color=NEGATIVE, label="noise level (95%)")
     axes.axhline(0.0, lw=0.6, color="0.5")
     axes.set_xlabel("component")
     axes.set_ylabel("eigenvalue (encoded)")
@@ -157,15 +227,41 @@ def spectrum(
     return axes
 
 
-def graph(found: SparsePrecision, *, ax: Place = None, most: int = MOST_EDGES) -> Axes:
-    """The graph of a sparse precision matrix: features on a circle, a line for each edge.
+def graph(found: SparsePrecision, *, ax: Place = None, most: int = MAX_EDGES) -> Axes:
+    """Plot the graph of a sparse precision matrix, with the features on a circle.
 
-    Only the `most` strongest edges and their features are drawn. Lines are blue where the partial
-    correlation is positive, orange and dashed where it is negative, and the thicker the stronger.
+    A line connects two features with a partial correlation. Positive partial correlations have blue
+    lines, and negative partial correlations have dashed orange lines. Stronger partial correlations
+    have thicker lines.
+
+    Parameters
+    ----------
+    found : SparsePrecision
+        Result of `precision`.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    most : int, default 60
+        Largest number of edges. The plot shows the strongest edges and their features.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> from matplotlib.figure import Figure
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = graph(dpcov.precision(release), ax=Figure())
+
     """
     edges = found.edges[:most]
     names = found.columns
-    if len(names) > MOST_BARS:
+    if len(names) > MAX_BARS:
         touched = {name for edge in edges for name in (edge.first, edge.second)}
         names = tuple(name for name in names if name in touched)
     axes = _axes(ax, (7.4, 6.6))
@@ -187,11 +283,11 @@ def graph(found: SparsePrecision, *, ax: Place = None, most: int = MOST_EDGES) -
             color=POSITIVE if strength > 0 else NEGATIVE,
             ls="-" if strength > 0 else "--",
             lw=0.6 + 3.4 * share,
-            alpha=FAINT + (1 - FAINT) * share,
+            alpha=MIN_OPACITY + (1 - MIN_OPACITY) * share,
             solid_capstyle="round",
         )
     axes.plot(x, y, "o", ms=6, color="0.5")
-    size = 9 if len(names) <= MOST_BARS else 7
+    size = 9 if len(names) <= MAX_BARS else 7
     for name, angle, right, top in zip(names, angles, x, y, strict=True):
         left = right < -1e-9
         turn = np.degrees(angle) + (180 if left else 0)
@@ -201,7 +297,7 @@ def graph(found: SparsePrecision, *, ax: Place = None, most: int = MOST_EDGES) -
             va="center",
         )  # fmt: skip
     longest = max((len(shortened(name)) for name in names), default=0)
-    reach = 1.15 + LETTER * size * longest
+    reach = 1.15 + LETTER_WIDTH * size * longest
     axes.set_xlim(-reach, reach)
     axes.set_ylim(-reach, reach)
     return axes
@@ -212,18 +308,41 @@ def coefficients(
     *,
     release: Release | None = None,
     ax: Place = None,
-    most: int = MOST_BARS,
+    most: int = MAX_BARS,
     effects: bool = False,
 ) -> Axes:
-    """Regression coefficients with their intervals, largest first; hollow below the noise level.
+    """Plot regression coefficients with their intervals, largest first; hollow below the noise.
 
     Parameters
     ----------
-    found : a fit of `ols` or `ridge`.
-    release : that it was made from: the same as `effects`.
-    most : how many to show.
-    effects : show effects of one standard deviation of each feature, which can be compared.
-        Otherwise coefficients are in the data's units.
+    found : OLS or Ridge
+        Result of `ols` or `ridge`. Only a result of `ols` has intervals.
+
+    release : Release, optional
+        Release of the regression. Stating the release has the same effect as ``effects=True``.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    most : int, default 20
+        Largest number of coefficients.
+
+    effects : bool, default False
+        True to plot the effect of one standard deviation of each feature. By default the plot shows
+        coefficients in the units of the data.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> from matplotlib.figure import Figure
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = coefficients(dpcov.ols(release, release.columns[0]), ax=Figure())
 
     """
     if isinstance(found, OLS):
@@ -250,13 +369,71 @@ def pairs(
     ax: Place = None,
     below: Booleans | None = None,
 ) -> Axes:
-    """Correlations of pairs of features with their intervals; hollow below the noise level."""
+    """Plot correlations of pairs of features with their intervals.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the pairs.
+
+    values : ndarray, shape (m,)
+        Correlations.
+
+    low : ndarray, shape (m,)
+        Lower ends of the intervals.
+
+    high : ndarray, shape (m,)
+        Upper ends of the intervals.
+
+    below : ndarray of bool, shape (m,), optional
+        Correlations below the noise level, which have hollow dots.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> values = np.array([0.4, -0.2])
+    >>> axes = pairs(["a, b", "a, c"], values, values - 0.1, values + 0.1, ax=Figure())
+
+    """
     asked: dict[str, Any] = {"ordered": False, "below": below}
     return _dots(names, values, low, high, "correlation", ax, len(names), **asked)
 
 
 def curve(plan: Plan, *, ax: Place = None) -> Axes:
-    """Predicted errors along epsilon, and what sampling alone leaves of a correlation's."""
+    """Plot the predicted errors of a plan against epsilon or rho.
+
+    A dotted line shows the standard error of a correlation from sampling alone.
+
+    Parameters
+    ----------
+    plan : Plan
+        Result of `plan`.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> from matplotlib.figure import Figure
+    >>> schema = dpcov.Schema.from_bounds(0, 100, ["age", "score"])
+    >>> found = dpcov.plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace")
+    >>> axes = curve(found, ax=Figure())
+
+    """
     axes = _axes(ax, (7, 4))
     budgets = [point.budget for point in plan.curve]
     name = "rho" if hasattr(plan.budget, "rho") else "epsilon"
@@ -286,7 +463,7 @@ def _dots(
     ordered: bool = True,
     below: Booleans | None = None,
 ) -> Axes:
-    """Dots with intervals below each other, largest first; hollow where `below` is True."""
+    """Plot dots with intervals below each other, largest first; hollow where `below` is True."""
     ranks = np.argsort(-np.abs(values), kind="stable") if ordered else np.arange(len(values))
     order = [int(j) for j in ranks[:most]]
     axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))
@@ -307,14 +484,14 @@ def _dots(
 
 
 def _axes(ax: Place, size: tuple[float, float]) -> Axes:
-    """The axes given, or new ones: in the figure given, or in one of its own."""
+    """Return the given axes, or new axes in the given figure or in a new figure."""
     if ax is not None and not hasattr(ax, "add_subplot"):
         return ax
     if ax is None:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ReleaseError(f"Pictures need matplotlib: {installing('matplotlib')}") from None
+            raise ReleaseError(f"Plots need matplotlib: {installing('matplotlib')}") from None
         ax = plt.figure(layout="constrained")
     figure: Any = ax
     figure.set_size_inches(size)

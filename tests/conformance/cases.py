@@ -88,7 +88,7 @@ BUDGETS = {
     "separate-gaussian": concentrated(),
     "adaptive-gaussian": concentrated(),
     "preconditioned": concentrated(),
-    "standardized": Budgets(kept=pure().kept | concentrated().kept, refused=()),
+    "standardized": Budgets(kept=concentrated().kept | pure().kept, refused=()),
     "heavy-tailed": concentrated(),
     "additive-wishart": Budgets(
         kept={ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), None)},

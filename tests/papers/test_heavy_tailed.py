@@ -327,7 +327,7 @@ def test_a_table_that_comes_once_is_read_once():
 def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
     monkeypatch.setattr(Rows, "require_rereadable", lambda self: None)
     rows = Rows(Schema.from_bounds(-1, 1, NAMES), ComesOnce(np.eye(5, D), NAMES))
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         HeavyTailed()(rows, budget=ZCDP(1.0), neighbors=SWAP, entropy=Entropy.seeded(1))
 
 

@@ -280,7 +280,7 @@ def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
     rows = Rows(
         Schema.from_bounds(-1, 1, ("a", "b", "c")), ComesOnce(np.eye(5, 3), ("a", "b", "c"))
     )
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         UnboundedGaussian()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
 
 

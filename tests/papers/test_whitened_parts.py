@@ -157,7 +157,7 @@ def test_a_table_that_comes_once_is_read_once():
 def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
     monkeypatch.setattr(Rows, "require_rereadable", lambda self: None)
     rows = Rows(SCHEMA, ComesOnce(np.eye(5, 3), tuple(SCHEMA.columns)))
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         Whitened()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
 
 

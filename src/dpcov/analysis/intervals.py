@@ -38,7 +38,8 @@ STEP = 0.001  # of an error, for what it does to first order; of many directions
 DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
 # What the noise alone would leave plausible, to trust an interval: over what is, or of the figure.
 MOST_PRIOR, MOST_NOISE = 1.1, 0.05
-# When to trust the intervals of a statistic by the noise law alone (`make interval-coverage`).
+# When to trust the intervals of a statistic by the noise law alone: measured by
+# `make bench NAME=interval_coverage`.
 MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
 MOST_BIAS = 0.1  # median of its error, in standard deviations
 MOST_BENDING = 0.05  # log2 of how far its spread is from proportional to the size of the error

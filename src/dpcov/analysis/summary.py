@@ -30,7 +30,7 @@ def summary(release: Release) -> Found:
     """Return the summary that `dpcov show` prints."""
     accuracy, errors = _accuracy(release)
     below = [sentence for sentence in drowned(release) if sentence != release.not_released]
-    notes, described = [*below, *accuracy], facts(release)
+    notes, described = [*large_delta(release), *below, *accuracy], facts(release)
     document = {
         **carried(release),
         "columns": release.columns,

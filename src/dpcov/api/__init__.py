@@ -1,4 +1,4 @@
-"""The short functions that a notebook or the command line uses."""
+"""The functions that notebooks and the command line call."""
 
 from __future__ import annotations
 
@@ -46,9 +46,40 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything about a release but the data: checked, with nothing read or spent yet.
+    """Checked request for a release. No data was read and no budget was spent.
 
-    `laws` are the plan: made once, before anything is booked, and run as they are.
+    Attributes
+    ----------
+    rows : Rows
+        Data source of the rows.
+
+    mechanism : Mechanism
+        Mechanism of the release.
+
+    reason : str
+        Reason for the mechanism.
+
+    laws : WithCount
+        Noise distributions, calibrated before dpcov records the budget.
+
+    method : str
+        Method that denoises the release.
+
+    seed : int or None
+        Seed for tests.
+
+    where : tuple of str
+        Conditions on the rows.
+
+    ledger : Ledger or None
+        Ledger that records the budget.
+
+    dataset : str or None
+        Data set in the ledger.
+
+    part_of : str or None
+        Column of a grouped release, if this request is a part of one.
+
     """
 
     rows: Rows
@@ -67,12 +98,18 @@ class Request:
         return self.laws.guarantee
 
     def run(self) -> Release:
-        """Reserve the budget, then read the data, draw the noise, release and denoise.
+        """Record the budget, then make and denoise the release.
+
+        Returns
+        -------
+        Release
+            Denoised release.
 
         Raises
         ------
         LedgerError
-            The request is one group of a grouped release, which reserves the budget of all.
+            The request is a part of a grouped release. The grouped request records the budget of
+            all parts.
 
         """
         if self.part_of is not None:
@@ -84,12 +121,12 @@ class Request:
         return self._draw()
 
     def _draw(self) -> Release:
-        """Read the data, draw the noise, release and denoise; close the data."""
+        """Make and denoise the release, and close the data source."""
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         with closing(self.rows) as rows:
             rows.read()
             made = count.run(self.mechanism, rows, self.laws, entropy)
-        told = {"door": self.rows.door}
+        told = {"door": self.rows.kind}
         if self.where:
             told["rows"] = f"rows where {' and '.join(self.where)}"
         if self.rows.caveat:
@@ -98,7 +135,17 @@ class Request:
         return denoising.denoise(made, self.method, generator=simulation_generator(self.seed))
 
     def book(self, guarantee: Guarantee, *, note: str) -> None:
-        """Reserve `guarantee`, if there is a ledger; refuses a seeded release."""
+        """Record a guarantee in the ledger, if there is one, and refuse a seeded release.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            Guarantee of the release.
+
+        note : str
+            Note for the ledger.
+
+        """
         if self.ledger is None:
             return
         if self.seed is not None:
@@ -137,7 +184,7 @@ def prepare(
     n_features: Count | None = None,
     **options: Unpack[MechanismOptions],
 ) -> Request:
-    """Check a request for a release from public things alone; see `release`."""
+    """Check a request for a release from public information (see `release`)."""
     budget = budget_from(epsilon, delta, rho)
     for sentence in budget_warnings(budget):
         warnings.warn(sentence, BudgetWarning, stacklevel=4)
@@ -190,7 +237,21 @@ def prepare(
 
 
 def taking(prepare: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Give a function the arguments of the one that it hands them to, for readers and mypy."""
+    """Give a function the signature of the function that it calls.
+
+    Readers and type checkers then see all arguments of the function.
+
+    Parameters
+    ----------
+    prepare : callable
+        Function with the signature.
+
+    Returns
+    -------
+    callable
+        Decorator.
+
+    """
 
     def told(function: Callable[..., R]) -> Callable[P, R]:
         own = signature(function)
@@ -203,61 +264,126 @@ def taking(prepare: Callable[P, object]) -> Callable[[Callable[..., R]], Callabl
 
 @taking(prepare)
 def release(data: Any, **asked: Any) -> Release:
-    """Release the second moment of a table under differential privacy.
+    """Release the second moment of a table with differential privacy.
+
+    The release contains the noisy second moment, from which you compute means, covariances,
+    correlations and regressions at no further cost.
 
     Parameters
     ----------
-    data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
-        DuckDB table; a list of rows, if a schema, `n_features` or bounds with one entry for each
-        column say how many columns it has; with `table`, a database:
-        ``postgresql://user@host/database`` or the path of a SQLite or DuckDB file. A Spark data
-        frame. Or sums, in a file (``dpcov moments``) or as a `PartialMoment`.
-    ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
-    dataset : which data set of the ledger; needed if it has several.
-    schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
-        bounds, one number or one for each column, never taken from the data.
-    missing : without a schema, what a missing number means: ``midpoint`` (default; it counts as the
-        midpoint of its bounds), ``pairwise`` (it is left out), ``level`` (a 0/1 feature tells) or
-        ``none`` (you promise that there are none; one would count as the midpoint).
-    table : table of a database.
-    trust_views : whether the table may be a view or another program of its owner's, which then runs
-        with your rights and may let one row change others; it is told with the release.
-    where : which rows count: ``["age >= 18"]``, all to be met (docs/how-to/conditions.md). The
-        conditions are public, are told with the release, and need ``add-remove``.
-    rows : how many rows the table has, for ``replace-one``: public, and known from elsewhere. dpcov
-        uses exactly so many, in the order of the table: rows beyond are dropped, and missing ones
-        are rows without values.
-    epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
-    mechanism : ``auto`` (``standardized`` where the data can be asked more than once and there is
-        an intercept, else the least noise), or a name of `MECHANISMS` (``dpcov mechanisms``
-        lists them); further keywords are its options.
-    goal : ``all``, or what alone is to be accurate: ``frobenius``, ``relative``, ``correlation`` or
-        ``regression``. One release answers all; for the second moment as a whole ``auto`` takes
-        columns in the units of their bounds and clips hardly a row, for correlations and
-        regressions it clips more rows than for all.
-    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
-        same epsilon protects more of what a row holds, and costs up to twice the noise).
-    radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
-        ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few
-        rows are nearly that long (not every mechanism can).
-    intercept : weight of the constant, as a share of the radius (default 0.3; 0 for none).
-    denoise : ``shrink``, ``project`` or ``none``.
-    threads : threads that read, encode and sum; default, one for each core. The release is the same
-        with any number.
-    seed : for tests only; the release is then stamped ``NOT PRIVATE``.
-    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
-        of another length is a row of missing values.
+    data : object
+        Table, in one of these forms:
+
+        - Path of a file: CSV, TSV, Parquet, Excel, Stata, SPSS or SAS.
+        - Array of shape (n, d), or a table of pandas, polars, pyarrow, DuckDB or Spark.
+        - List of rows, if the schema, the bounds or `n_features` state the number of columns.
+        - Database, together with `table`: ``postgresql://user@host/database``, or the path of an
+          SQLite or DuckDB file.
+        - Sums of rows: a file of ``dpcov moments``, or a `PartialMoment`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget before dpcov draws any noise.
+
+    dataset : str, optional
+        Data set in the ledger. You can omit the name if the ledger has only one data set.
+
+    schema : Schema, str or Path, optional
+        Schema of the table, or the path of a TOML file. Without a schema, `lower` and `upper` are
+        required.
+
+    table : str, optional
+        Table of a database.
+
+    trust_views : bool, default False
+        True to read a view, or another program of the table's owner, from a database. Such a
+        program runs with your permissions and can let one row change other rows. The release
+        records this choice.
+
+    where : str or sequence of str, optional
+        Conditions such as ``["age >= 18"]``. Only rows that meet all conditions count. The
+        conditions are public, the release states them, and they need ``add-remove``.
+
+    rows : int, optional
+        Public number of rows for ``replace-one``, known from a source other than the table. dpcov
+        uses exactly this many rows in the order of the table. It drops further rows, and fills
+        missing rows with rows without values.
+
+    lower : float or sequence of float, optional
+        Public lower bounds of the columns: one number, or one number for each column. Never compute
+        the bounds from the data.
+
+    upper : float or sequence of float, optional
+        Public upper bounds of the columns.
+
+    missing : {'midpoint', 'pairwise', 'level', 'none'}, optional
+        Meaning of a missing number, only without a schema. By default a missing number counts as
+        the midpoint of its bounds. With ``pairwise`` dpcov omits the number. With ``level`` a 0/1
+        feature shows that it is missing. With ``none`` you promise that no number is missing.
+
+    epsilon : float, optional
+        Epsilon of the budget. Epsilon alone gives pure differential privacy.
+
+    delta : float, optional
+        Delta of the budget, together with `epsilon`.
+
+    rho : float, optional
+        Budget for zero-concentrated differential privacy, instead of `epsilon`.
+
+    mechanism : str, default 'auto'
+        Name of a mechanism (``dpcov mechanisms`` lists them). With ``auto``, dpcov chooses a
+        mechanism from public information.
+
+    goal : {'all', 'frobenius', 'relative', 'correlation', 'regression'}, default 'all'
+        Result that should be most accurate. The release gives all results for every goal. With
+        ``frobenius`` dpcov clips almost no rows. With ``correlation`` or ``regression`` dpcov clips
+        more rows.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables. With ``add-remove`` the number of rows is private.
+        With ``replace-one`` the number of rows is public, and the noise is up to twice as large.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius: a public bound on the norm of an encoded row. The default is the largest
+        norm that the bounds allow. With ``private``, some mechanisms choose a smaller radius and
+        spend a part of the budget on it.
+
+    intercept : float, optional
+        Weight of the intercept, as a fraction of the clipping radius. The default is 0.3. With 0
+        the release has no means and no correlations.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    threads : int, optional
+        Number of threads. The default is one thread for each core. The number does not change the
+        release.
+
+    seed : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
+    n_features : int, optional
+        Public number of columns of a list of rows whose bounds are single numbers. A row of another
+        length is a row of missing values.
+
+    **options : object
+        Options of the mechanism.
 
     Returns
     -------
     Release
-        Matrix, guarantee and noise law; `covariance()`, `correlation()` and `mean()` are in the
-        units of the data.
+        Noisy second moment, guarantee and noise distribution. The methods `covariance`,
+        `correlation` and `mean` use the units of the data.
 
     Raises
     ------
-    DpcovError : one of its kinds, before anything is spent, except `SourceError` for data that
-        can't be read to its end, and `MechanismRefused`, an outcome of a mechanism that may refuse.
+    DpcovError
+        The request is invalid. dpcov has spent no budget, except after a `SourceError` while it
+        reads the data and after a `MechanismRefused`.
+
+    See Also
+    --------
+    plan : Prediction of the error of a release.
+    release_by : One release for each category of a column.
 
     Examples
     --------
@@ -301,8 +427,8 @@ def _schema(
     if schema is None:
         if lower is None or upper is None:
             raise SchemaError(
-                "Give a schema, or lower and upper: public bounds of the columns. They are never "
-                "taken from the data, because they would tell about single rows."
+                "The table has no bounds. Give a schema, or lower and upper as public bounds of "
+                "the columns; bounds from the data would disclose single rows."
             )
         resolved = Schema.from_bounds(lower, upper, data.names, missing)
     else:

@@ -1,4 +1,4 @@
-"""One release for each level of a column, under one guarantee (docs/proofs/by.md)."""
+"""One release for each category of a column, with one guarantee for all (docs/proofs/by.md)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,30 @@ from dpcov.rows.sources.sql import table_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST = 1000  # of epsilon with a delta: e^(epsilon / 2) must be a number
+MAX_EPSILON = 1000  # with a delta, e^(epsilon / 2) must fit into a float64 number
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedRequest:
-    """Requests for the levels of the column `by`: checked, with nothing read or spent yet.
+    """Checked requests for all categories of a column. No data was read and no budget was spent.
 
-    `together` is what all releases guarantee at once, and what is booked.
+    Attributes
+    ----------
+    by : str
+        Name of the column.
+
+    levels : mapping of str to Request
+        Request for each category.
+
+    together : Guarantee
+        Guarantee of all releases together, which the ledger records.
+
+    ledger : Ledger or None
+        Ledger of the release.
+
+    dataset : str or None
+        Data set in the ledger.
+
     """
 
     by: str
@@ -64,7 +80,7 @@ class GroupedRequest:
     dataset: str | None = None
 
     def run(self) -> dict[str, Release]:
-        """Reserve the budget once, then release each level."""
+        """Record the budget once, then make one release for each category."""
         some = replace(next(iter(self.levels.values())), ledger=self.ledger, dataset=self.dataset)
         some.book(self.together, note=f"{some.mechanism.name} by {self.by}")
         return {
@@ -99,11 +115,13 @@ def prepare_by(
     seed: int | None = None,
     **options: Unpack[MechanismOptions],
 ) -> GroupedRequest:
-    """Check a request for grouped releases from public things alone; see `release_by`."""
+    """Check a request for grouped releases from public information (see `release_by`)."""
     whole = (schema if isinstance(schema, Schema) else Schema.load(schema)).with_rows(rows)
     by = whole.by if by is None else by
     if by is None:
-        raise SchemaError("Name the column whose levels are released apart: by.")
+        raise SchemaError(
+            "No column for the grouped release. Name a categorical column: by in Python, or --by."
+        )
     try:
         column = whole.grouped_by(by)
     except ValueError as error:
@@ -116,8 +134,8 @@ def prepare_by(
     data = table_of(data, table, trust_views)
     source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
     source = rows_meeting(source, conditions)
-    Rows(whole, source)  # refuses columns that do not fit
-    if not is_spark(source):  # all levels are one reading, so that no row is in two
+    Rows(whole, source)  # refuses columns that do not fit the schema
+    if not is_spark(source):  # one reading serves all categories, so each row has one category
         source = Kept(source, whole, once=True)
     parts = {**whole.columns, by: Ignored()}
     file = whole.file.model_dump(exclude={"rows"})  # the whole table has so many, no level
@@ -179,31 +197,91 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     seed: int | None = None,
     **options: Unpack[MechanismOptions],
 ) -> dict[str, Release]:
-    """Release the second moment of the rows of each level of a column.
+    """Make one private release for each category of a column.
 
-    Each level has its own rows, so under ``add-remove`` every level gets the whole budget (parallel
-    composition); under ``replace-one``, where a row may change its level, half of epsilon.
+    The categories have different rows. Under ``add-remove`` each category therefore gets the whole
+    budget (parallel composition). Under ``replace-one`` a row can change its category, so each
+    category gets half of epsilon, or a quarter of rho.
 
     Parameters
     ----------
-    data : as in `release`; read once for each level.
-    by : a categorical column of the schema; default, the schema's `by`. In the releases it is no
-        feature. Rows with a value that was not declared are in none.
-    schema : `Schema` or path of a TOML one; its unit of privacy must be the row.
-    ledger, dataset : where the budget is booked, once for all levels.
-    table, ..., options : as in `release`.
+    data : object
+        Table, in any form that `release` accepts.
+
+    by : str, optional
+        Categorical column of the schema. The default is the column `by` of the schema. The column
+        is not a feature of the releases. Rows with an undeclared value belong to no release.
+
+    schema : Schema, str or Path
+        Schema of the table, or the path of a TOML file. The privacy unit must be the row.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget once for all categories.
+
+    dataset : str, optional
+        Data set in the ledger.
+
+    table : str, optional
+        Table of a database.
+
+    trust_views : bool, default False
+        True to read a view of a database, as in `release`.
+
+    where : str or sequence of str, optional
+        Conditions on the rows, as in `release`.
+
+    epsilon : float, optional
+        Epsilon of the budget.
+
+    delta : float, optional
+        Delta of the budget, together with `epsilon`.
+
+    rho : float, optional
+        Budget for zero-concentrated differential privacy, instead of `epsilon`.
+
+    mechanism : str, default 'auto'
+        Mechanism of the releases, as in `release`.
+
+    goal : str, default 'all'
+        Result that should be accurate, as in `release`.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `release`.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `release`.
+
+    intercept : float, optional
+        Weight of the intercept, as in `release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the releases.
+
+    threads : int, optional
+        Number of threads. The default is one thread for each core.
+
+    seed : int, optional
+        Seed for tests. A release with a seed is not private.
+
+    **options : object
+        Options of the mechanism.
 
     Returns
     -------
-    dict
-        The release of each level, by its name. `Release.group` tells what they guarantee together;
-        `Release.guarantee` what each would alone, under add/remove. The number of rows of a level
-        is private under both.
+    dict of str to Release
+        Release of each category. `Release.group` states the guarantee of all releases together.
+        `Release.guarantee` states the guarantee of one release alone, under add-remove. The number
+        of rows of each category is private.
 
     Raises
     ------
-    DpcovError : one of its kinds, before anything is spent, except `SourceError` for data that
-        can't be read to its end.
+    DpcovError
+        The request is invalid. dpcov has spent no budget, except after a `SourceError` while it
+        reads the data.
+
+    See Also
+    --------
+    release : One release of the whole table.
 
     Examples
     --------
@@ -243,16 +321,35 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
 
 def pure_part(budget: Budget) -> Budget:
-    """Return what releases of a budget spend together if none of them spends a delta."""
+    """Return the total budget of grouped releases if no release spends a delta."""
     return PureDP(budget.epsilon) if isinstance(budget, ApproxDP) else budget
 
 
 def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:
-    """Budget under add/remove of each level's release, so that all keep `budget` together.
+    """Return the budget of each category, so that all categories together keep the total budget.
 
-    Under add/remove, all of it. Under replace-one a row leaves one level and enters another, or is
-    replaced within one: two steps of add/remove, for which epsilon is halved, rho quartered, and
-    delta divided by 1 + e^(epsilon / 2).
+    Under add-remove each category gets the total budget. Under replace-one a replacement is two
+    steps of add-remove: a row leaves one category, and another row enters a category. Each category
+    then gets epsilon / 2, rho / 4 and delta / (1 + e^(epsilon / 2)).
+
+    Parameters
+    ----------
+    budget : Budget
+        Total budget.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables for all releases together.
+
+    Returns
+    -------
+    Budget
+        Budget of each category under add-remove, rounded down.
+
+    Raises
+    ------
+    BudgetError
+        Epsilon is too large for a budget with a delta.
+
     """
     if neighbors == Neighbors.ADD_REMOVE:
         return budget
@@ -262,15 +359,35 @@ def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:
         case ZCDP(rho):
             return ZCDP(round_down(exact(rho) / 4))
         case ApproxDP(epsilon, delta):
-            if epsilon > MOST:
-                raise BudgetError(f"Under replace-one, levels need an epsilon of at most {MOST}.")
+            if epsilon > MAX_EPSILON:
+                raise BudgetError(
+                    f"Epsilon is {epsilon:g}, but a grouped release with replace-one needs at most "
+                    f"{MAX_EPSILON}. Use a smaller --epsilon."
+                )
             half = epsilon / 2 * (1 + 2.0**-50)
             factor = Fraction(1 + math.exp(half)) * (1 + Fraction(1, 2**50))
             return ApproxDP(round_down(exact(epsilon) / 2), round_down(exact(delta) / factor))
 
 
 def paths(out: Path, levels: list[str]) -> dict[str, Path]:
-    """A file beside `out` for each level, named after it; different on every file system."""
+    """Return a file name for each category.
+
+    The names are different on every file system.
+
+    Parameters
+    ----------
+    out : Path
+        File whose folder, stem and suffix the names use.
+
+    levels : list of str
+        Names of the categories.
+
+    Returns
+    -------
+    dict of str to Path
+        File of each category.
+
+    """
     found: dict[str, Path] = {}
     taken: set[str] = set()
     for level in levels:

@@ -19,7 +19,7 @@ from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
     from dpcov.rows.schema import Categorical, Numeric, Schema
-    from dpcov.rows.sources.check import Look, Seen
+    from dpcov.rows.sources.check import ColumnDiagnostics, SourceDiagnostics
 
 MARK = "CONFIDENTIAL  "
 TERMINAL = (
@@ -65,7 +65,7 @@ def check(
     """
     from dpcov.rows.missing import UnstatedMissingWarning, notice_of
     from dpcov.rows.schema import Schema
-    from dpcov.rows.sources.check import look
+    from dpcov.rows.sources.check import diagnose
     from dpcov.rows.sources.sql import table_of
 
     if not sys.stdout.isatty():
@@ -74,7 +74,7 @@ def check(
         warnings.simplefilter("ignore", UnstatedMissingWarning)  # the notice below says the same
         loaded = Schema.load(schema)
     declared = loaded.with_rows(rows)
-    found = look(table_of(data, table, trust_views), declared)
+    found = diagnose(table_of(data, table, trust_views), declared)
     notice = [notice_of(loaded.unstated, shown(schema))] if loaded.unstated else []
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
     for sentence in (*WARNING, *notice, *_sentences(found, declared)):
@@ -82,7 +82,7 @@ def check(
             print(MARK + line)
 
 
-def _sentences(found: Look, declared: Schema) -> Iterator[str]:
+def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
     """Yield the sentences about the file, then those about each column."""
     from dpcov.rows.schema import Number
 
@@ -95,7 +95,7 @@ def _sentences(found: Look, declared: Schema) -> Iterator[str]:
     yield from said or ["dpcov can read every cell. No cell is missing or outside its bounds."]
 
 
-def _of_the_names(found: Look) -> Iterator[str]:
+def _of_the_names(found: SourceDiagnostics) -> Iterator[str]:
     if found.unnamed:
         yield f"The header has no name at {_places(found.unnamed)}. dpcov ignores what has no name."
     if found.twice:
@@ -111,7 +111,7 @@ def _places(positions: Sequence[int]) -> str:
     return f"{several} {', '.join(str(at + 1) for at in positions)}"
 
 
-def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
+def _of_the_file(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
     if broken := _share(found.rows - found.records, found.rows):
         yield f"In {broken} of the records, the number of cells or a quote is wrong."
     best = found.separated.most_common(1)
@@ -135,9 +135,9 @@ def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
         yield f"The schema declares {declared.file.encoding}, but {ENCODINGS[found.encoding]}."
 
 
-def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str]:
+def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) -> Iterator[str]:
     from dpcov.rows.schema import Categorical, Numeric, level_text
-    from dpcov.rows.sources.check import MANY
+    from dpcov.rows.sources.check import MAX_UNREADABLE_FRACTION
 
     wanted = "an id of the declared type"
     if isinstance(column, Categorical):
@@ -145,7 +145,7 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
     elif isinstance(column, Numeric):
         wanted = CELLS[column.reading]
     if share := _share(seen.unreadable, seen.cells):
-        many = seen.unreadable > MANY * seen.cells
+        many = seen.unreadable > MAX_UNREADABLE_FRACTION * seen.cells
         yield f"{share} of the cells are not {wanted}{' (more than 1%)' if many else ''}"
     if (best := seen.otherwise.most_common(1)) and best[0][1]:
         notation, count = best[0]
@@ -178,7 +178,7 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
             yield f"no cell contains these declared levels: {', '.join(unmet)}"
 
 
-def _hides(seen: Seen, column: Numeric | Categorical) -> bool:
+def _hides(seen: ColumnDiagnostics, column: Numeric | Categorical) -> bool:
     """Return True if the column has unreadable cells that count as missing."""
     return column.kind != "categorical" and seen.unreadable > 0
 

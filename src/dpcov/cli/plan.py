@@ -15,7 +15,7 @@ from dpcov.core.show.plain import json_text
 from dpcov.errors import ReleaseError, SchemaError
 
 if TYPE_CHECKING:
-    from dpcov.api.plans.imagined import Guess
+    from dpcov.api.plans.simulated import Guess
 
 app = typer.Typer()
 
@@ -131,7 +131,7 @@ def _guess(
     like: Path | None,
 ) -> Guess:
     """Return the assumptions of the options or of ``--like``."""
-    from dpcov.api.plans.imagined import CORRELATION, SPREAD, Guess
+    from dpcov.api.plans.simulated import CORRELATION, SPREAD, Guess
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):

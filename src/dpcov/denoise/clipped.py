@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 # Deviation of what one of p columns has of T2, over T2 / sqrt(p): with it stated errors of
-# correlations are in geometric mean the real ones, on tables to tune (`make calibration`).
+# correlations are in geometric mean the real ones, on tables to tune
+# (`make bench NAME=calibration`).
 UNLIKE = 0.4
 # A tail is unseen where rows too few to show may well (the chance) hold this much of all variance:
 # both from tables to tune.

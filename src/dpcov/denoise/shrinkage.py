@@ -93,7 +93,7 @@ def nothing_shows(law: MatrixLaw, trace: float) -> bool:
     """The gate: whether even one direction holding all of the trace would drown in the noise.
 
     `law.detectable` is the threshold in the limit of large d. At the orders that are simulated
-    there is something to be gained down to half of it (measured by `make accuracy`).
+    there is something to be gained down to half of it (measured by `make bench NAME=accuracy`).
     """
     return trace < law.detectable * (GATE if simulates(law, trace) else 1.0)
 

@@ -1,7 +1,7 @@
-"""Mechanisms: from a data set behind its door to a release, under a stated guarantee.
+"""Mechanisms: algorithms that turn a table into a release with a stated privacy guarantee.
 
-`MECHANISMS` is the registry: the command line, the documentation and the conformance battery are
-driven by it. Those of the papers are loaded when they are asked for.
+The registry `MECHANISMS` maps each name to its class. The command line, the documentation and the
+conformance tests use this registry. Mechanisms from papers are imported at their first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Standardized
 
 
 class _Registry(Mapping[str, type[Mechanism]]):
-    """Every mechanism by name; one of a paper is loaded when its class is asked for."""
+    """Map from names to mechanism classes. Mechanisms from papers are imported at first use."""
 
     def __init__(self, *product: type[Mechanism]) -> None:
         self._product = {mechanism.name: mechanism for mechanism in product}
@@ -51,13 +51,13 @@ MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
 
 
 class MechanismOptions(TypedDict, total=False):
-    """The options of all mechanisms, for the signatures of functions that pass them on.
+    """Options of all mechanisms, for the signatures of functions that pass them on.
 
-    A test compares them with the fields of the mechanisms, which say what each may be. `radius` is
-    missing: functions have a parameter of that name.
+    A test compares the options with the fields of the mechanism classes. Functions have a parameter
+    `radius` of their own, so the option `radius` is not listed here.
     """
 
-    # of the product's mechanisms
+    # options of the core mechanisms
     directions_most: float
     directions_power: float
     directions_share: float
@@ -66,7 +66,7 @@ class MechanismOptions(TypedDict, total=False):
     power: float
     radius_share: float
     trace_share: float
-    # of those of the papers alone
+    # options of mechanisms from papers only
     agreement: float
     allocation: Literal["adaptive", "uniform"]
     alpha: float
@@ -101,7 +101,7 @@ class MechanismOptions(TypedDict, total=False):
 
 
 def __getattr__(name: str) -> Any:
-    """The class of a paper's mechanism, as those of the others are here too."""
+    """Return the class of a mechanism from a paper."""
     if name not in registry.CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return MECHANISMS[registry.CLASSES[name]]
@@ -111,17 +111,37 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *registry.CLASSES])
 
 
-# Names of earlier versions, and what took their place.
+# Mechanism names of earlier versions, with the mechanisms that replace them.
 RETIRED = {
     "ladder": BY_COLUMN,
     "shaped-ladder": BY_DIRECTION,
     "standardized-ladder": BY_COLUMN,
 }
-LARGEST_OPTION = 2**53  # of integers: beyond, float64 and 64-bit integers differ
+LARGEST_OPTION = 2**53  # float64 does not represent every integer above this limit
 
 
 def mechanism_named(name: str, **fields: Any) -> Mechanism:
-    """The registered mechanism `name` with these public fields."""
+    """Return the mechanism with this name and these options.
+
+    Parameters
+    ----------
+    name : str
+        Name of a registered mechanism.
+
+    **fields : object
+        Options of the mechanism.
+
+    Returns
+    -------
+    Mechanism
+        Mechanism with these options.
+
+    Raises
+    ------
+    MechanismError
+        The name or an option does not exist, or an option has an invalid value.
+
+    """
     if name in REFUTED:
         raise MechanismError(REFUTED[name])
     if name in RETIRED:
@@ -129,22 +149,24 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         return mechanism_named(instead.name, **asdict(instead) | fields)
     if name not in MECHANISMS:
         raise MechanismError(
-            f"There is no mechanism {name!r}{did_you_mean(name, MECHANISMS)} "
+            f"The mechanism {name!r} does not exist{did_you_mean(name, MECHANISMS)} "
             f"Choose one of: {', '.join(MECHANISMS)}, auto."
         )
     options = options_of(name)
     if any(isinstance(value, int) and abs(value) > LARGEST_OPTION for value in fields.values()):
-        raise MechanismError(f"An option of the mechanism {name!r} is beyond 2^53.")
+        raise MechanismError(
+            f"An option of the mechanism {name!r} is larger than 2^53. Choose a smaller value."
+        )
     for field in fields.keys() - options.keys():
         raise MechanismError(
             f"The mechanism {name!r} has no option {field!r}{did_you_mean(field, options)} "
-            f"It has: {', '.join(options)}."
+            f"Its options are: {', '.join(options)}."
         )
     return MECHANISMS[name](**fields)
 
 
 def options_of(name: str) -> dict[str, Any]:
-    """The options of a registered mechanism and their defaults."""
+    """Return the options of a registered mechanism with their defaults."""
     return {field.name: field.default for field in fields_of(MECHANISMS[name])}  # type: ignore[arg-type]
 
 

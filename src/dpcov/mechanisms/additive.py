@@ -1,4 +1,7 @@
-"""What mechanisms that add noise to the second moment share (docs/proofs/release.md 6, 9)."""
+"""Shared code of the mechanisms that add noise to the second moment.
+
+The proofs are in docs/proofs/release.md, sections 6 and 9.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,40 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.rows import Rows
 
-# The published lattice is 2^-10 of the noise (docs/proofs/release.md 7): costs under 2^-20 of its
-# variance.
+# The release is rounded to multiples of about 2^-10 standard deviations of the noise. The rounding
+# adds less than 2^-20 of the noise variance (docs/proofs/release.md, section 7).
 KEPT_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating; refused if the noise is too large to draw.
+    """Noise distributions of a release. Everything here is public.
 
-    `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
-    that of the trace if it is all that is released, with the same budget as both. `counts` is the
-    law of each count from which the radius is chosen (None: it is the schema's). `again` makes laws
-    that spend as much on another lattice.
+    Attributes
+    ----------
+    guarantee : Guarantee
+        Guarantee of the whole release.
+
+    matrix : MatrixLaw
+        Noise distribution of the matrix.
+
+    trace : ScalarLaw or None
+        Noise distribution of the trace. None if dpcov does not release the trace separately.
+
+    trace_alone : ScalarLaw
+        Noise distribution of the trace if dpcov releases only the trace, with the whole budget.
+
+    counts : ScalarLaw or None
+        Noise distribution of each count in the norm histogram. None if the schema sets the radius.
+
+    again : callable or None
+        Function from another lattice to a calibration with the same cost.
+
+    Raises
+    ------
+    MechanismError
+        The noise is too large to draw.
+
     """
 
     guarantee: Guarantee
@@ -53,42 +77,48 @@ class Calibration:
                 law.require_drawable()
 
     def at(self, lattice: Lattice) -> Calibration:
-        """The same spending on another lattice of as many dimensions."""
+        """Return a calibration with the same cost for another lattice of the same order."""
         if self.again is None:
-            raise TypeError("these laws are for one lattice")
+            raise TypeError("This calibration is for one lattice only.")
         return self.again(lattice)
 
 
 def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
-    """Share of the budget that the trace takes from the matrix.
+    """Return the fraction of the budget that the trace spends.
 
-    Under replace-one the trace is free: with D the change of S, D = A - A' with A, A' positive
-    semidefinite and traces at most k B^2, ||D||_* + |tr D| = 2 max(tr D+, tr D-) <= 2 k B^2 and
-    ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4 (docs/proofs/release.md 8), which is what the matrix
-    alone is calibrated to. Not so under add/remove. For d = 1 the matrix is its trace.
+    The result is `share` under add-remove and 0 under replace-one. The result is also 0 for a
+    matrix of order 1, because the matrix is then its own trace.
+
+    Notes
+    -----
+    Under replace-one the trace costs no budget. Let D be the change of the second moment S. Then
+    D = A - A', where A and A' are positive semidefinite and have traces of at most k B^2.
+    The nuclear norm satisfies ||D||_* + |tr D| = 2 max(tr D+, tr D-) <= 2 k B^2. The Frobenius norm
+    satisfies ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4. The noise of the matrix alone is calibrated to the
+    same bounds (docs/proofs/release.md, section 8).
+
     """
     return 0.0 if neighbors == Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
 
 
 def shift_for(spread: float) -> int:
-    """log2 of the published lattice's step, in squared lattice units."""
+    """Return the base-2 logarithm of the rounding step, in squared lattice steps."""
     return max(0, math.floor(math.log2(spread)) - KEPT_BITS)
 
 
 class Additive(Mechanism, Protocol):
-    """A mechanism that adds noise, drawn before the data is read, to the second moment."""
+    """Mechanism that adds noise to the second moment. It draws the noise before it reads data."""
 
     __slots__ = ()
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration: ...
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
-        """Draw the noise, read the data, add, publish on the coarser lattice.
+        """Draw the noise, read the data, add the noise and round the sum.
 
-        Where the radius is private it is chosen in between, from counts with noise
-        (`radius.chooser`). Under replace-one the number of units is public, and where even that
-        many of them could not rise above the noise, the whole budget goes to the trace (the public
-        gate).
+        For a private clipping radius, the mechanism first chooses the radius from a noisy norm
+        histogram (`radius.chooser`). Under replace-one the number of privacy units is public. If
+        the noise would hide the sum over this many units, the trace gets the whole budget.
         """
         choose = chooser(rows, laws.counts, lambda norms: noise_errors(norms, laws.matrix), entropy)
         draws = Draws.of(laws, entropy)
@@ -98,7 +128,7 @@ class Additive(Mechanism, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """One draw of each law of a calibration; used once."""
+    """One draw from each noise distribution of a calibration. Each draw is used only once."""
 
     matrix: Integers
     trace: int | None
@@ -120,14 +150,40 @@ def published(
     moment: SecondMoment,
     shape: LinearMap | None = None,
 ) -> Release:
-    """Add the draws to the moment and publish on the coarser lattice, or the trace alone.
+    """Add the noise to the second moment and round the sum.
 
-    It is the moment of rows mapped by `shape`, if one is given.
+    If the noise would hide all rows, the release contains only the trace.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that makes the release.
+
+    schema : Schema
+        Schema of the table.
+
+    calibration : Calibration
+        Noise distributions of the release.
+
+    draws : Draws
+        Noise that was drawn from these distributions.
+
+    moment : SecondMoment
+        Exact second moment of the rows.
+
+    shape : LinearMap or None
+        Map that transformed the rows. None if the rows are not transformed.
+
+    Returns
+    -------
+    Release
+        Rounded noisy second moment.
+
     """
     lattice = moment.lattice
     count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
     shift = shift_for(calibration.matrix.spread)
-    gated = nothing_can_show(lattice, count, calibration.matrix)
+    gated = below_noise_threshold(lattice, count, calibration.matrix)
     trace = draws.trace_alone if gated else draws.trace
     return Release(
         schema=schema,
@@ -147,17 +203,17 @@ def published(
     )
 
 
-def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:
-    """The public gate: whether `count` units, all along one direction, stay below the noise."""
+def below_noise_threshold(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:
+    """Return True if the noise hides any table of `count` privacy units, whatever the rows are."""
     if count is None or lattice.dimension == 1:
         return False
     return count * lattice.unit_bound < law.detectable
 
 
 def coarse(noisy: NDArray[np.object_], shift: int) -> Integers:
-    """Round integers to multiples of 2^shift, halves up, and divide.
+    """Divide integers by 2^shift and round the quotients, with halves rounded up.
 
-    What 64 bits can't hold becomes the nearest that they can.
+    A quotient that does not fit into 64 bits becomes the nearest 64-bit integer.
     """
     half = 1 << shift >> 1
     return np.clip((noisy + half) >> shift, -(2**63), 2**63 - 1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What every mechanism is: calibrated from public numbers alone, then run with what that told."""
+"""The interface of every mechanism: a calibration from public numbers, then a run on the rows."""
 
 from __future__ import annotations
 
@@ -15,34 +15,38 @@ if TYPE_CHECKING:
 
 
 class Calibrated(Protocol):
-    """What calibrating any mechanism tells: its plan."""
+    """Result of a calibration: the guarantee, and the noise distributions that provide it."""
 
     @property
     def guarantee(self) -> Guarantee: ...
 
 
 class Mechanism(Protocol):
-    """A frozen dataclass whose fields are public; the rows of a run are sensitive."""
+    """Frozen dataclass with public options. Only the rows of a run are sensitive."""
 
     __slots__ = ()
 
     name: ClassVar[str]
-    use: ClassVar[str]  # when to choose it
-    source: ClassVar[str]  # whose idea it is
+    use: ClassVar[str]  # tables and budgets that the mechanism is for
+    source: ClassVar[str]  # authors of the mechanism
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @property
     def passes(self) -> int:
-        """At most how many times the data is read; above 1, a stream is copied.
+        """Maximum number of times that the mechanism reads the data.
 
-        Once more where the radius, if it is an option, is private.
+        A private clipping radius needs a second reading. A mechanism with more than one reading
+        cannot read a stream directly.
         """
         return 2 if getattr(self, "radius", "public") == "private" else 1
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
-        """The noise and the guarantee, from public numbers; refuses before anything is spent."""
+        """Compute the noise distributions and the guarantee from public numbers.
+
+        A mechanism that cannot keep the budget refuses here, before dpcov reads any data.
+        """
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
         """Return how many rows (persons) a release takes at least; 0 if it takes any number.
@@ -52,10 +56,10 @@ class Mechanism(Protocol):
         return 0
 
     def run(self, rows: Rows, laws: Any, entropy: Entropy) -> Release:
-        """Read the rows and release, with the laws that `calibrate` told for their lattice."""
+        """Read the rows and make a release with the result of `calibrate`."""
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
     ) -> Release:
-        """Calibrate and run at once."""
+        """Calibrate the mechanism and run it."""
         return self.run(rows, self.calibrate(rows.lattice(), budget, neighbors), entropy)

@@ -1,10 +1,10 @@
-"""What can be said from public numbers alone, before anything is spent."""
+"""The choice of a mechanism from public information, before dpcov spends any budget."""
 
 from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.core.privacy import Neighbors
@@ -25,19 +25,26 @@ if TYPE_CHECKING:
 
 
 CANDIDATES: tuple[type[Additive], ...] = (MatrixLaplace, Gaussian)
-# At the schema's radius they ask for one sum over the rows and no more.
-OF_SUMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
+# Mechanisms that need only one sum over the rows if the schema sets the clipping radius.
+SUM_MECHANISMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
 
 
 Goal = Literal["all", "frobenius", "relative", "correlation", "regression"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-# `Standardized.loss_weight`, by which errors of the goal are least on tables to tune.
-CLIPS = {"all": 1.0, "frobenius": 2.0, "relative": 1.0, "correlation": 0.5, "regression": 0.35}
+# Value of `Standardized.loss_weight` for each goal. Source: tuned, that is, the value with the
+# smallest error on the tables of the part `tune` in benchmarks/tables.toml.
+LOSS_WEIGHTS = {
+    "all": 1.0,
+    "frobenius": 2.0,
+    "relative": 1.0,
+    "correlation": 0.5,
+    "regression": 0.35,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A mechanism, the reason for it, in words, and its laws, once it is calibrated."""
+    """Mechanism with the reason for its choice and, after calibration, its noise distributions."""
 
     mechanism: Mechanism
     reason: str
@@ -47,18 +54,18 @@ class Choice:
 def calibrated(
     mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1
 ) -> WithCount:
-    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
+    """Calibrate a mechanism, and refuse options or budgets that overflow float64."""
     try:
         return count.calibrated(mechanism, lattice, budget, neighbors, per_row)
     except (ArithmeticError, ValueError):
         raise MechanismError(
-            f"With these options and this budget a number of {mechanism.name} is out of range: "
-            "change them."
+            f"The options of {mechanism.name} and this budget are outside the range of "
+            "floating-point numbers. Change an option or the budget."
         ) from None
 
 
 def expected_noise(law: MatrixLaw, lattice: Lattice) -> float:
-    """Root of the expected squared Frobenius norm of the noise, in units of the encoded sum."""
+    """Return the root mean square Frobenius norm of the noise, in units of the encoded sum."""
     return math.sqrt(law.frobenius_squared) * lattice.step**2
 
 
@@ -70,20 +77,50 @@ def choose(
     goal: Goal = "all",
     rereadable: bool = True,
 ) -> Choice:
-    """The mechanism to take, from public things alone.
+    """Choose the mechanism of ``auto`` from public information.
 
-    `Standardized`, as means, correlations and regressions are about rows less their means, which
-    are much shorter. With a second look where more features are numbers than counts, flags or
-    indicators of levels, so that noise is in proportion to the deviation of each direction; a row
-    with a rare level or a large count is long then. `least_noise` without an intercept, which tells
-    means; where all columns have levels, so that rows are about as long; and where rows can't be
-    asked again (`rereadable`), as sums can't, which know no map and no clip. Where the second
-    moment as a whole is the goal, noise is spread as evenly as it can be and hardly a row clipped;
-    for correlations and regressions more are, as these do not miss what all directions lose alike.
+    The function chooses the mechanism from `least_noise` in these cases:
+
+    - dpcov can read the rows only once.
+    - The schema has no intercept.
+    - Every column is categorical.
+    - The budget is too small for `Standardized`.
+
+    Otherwise the function chooses `Standardized`.
+
+    `Standardized` includes a directions query if more than half of the features are numbers (not
+    counts, flags or categories) and no column uses ``missing = "pairwise"``.
+
+    The goal sets how strongly `Standardized` clips. Correlations and regressions allow a smaller
+    clipping radius, because an equal loss in all directions does not change them. For the goal
+    ``frobenius``, the noise is nearly equal in all directions and the radius is large.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the table.
+
+    budget : Budget
+        Budget of the release.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    goal : str
+        Result that should be accurate, from `GOALS`.
+
+    rereadable : bool
+        True if dpcov can read the rows more than once.
+
+    Returns
+    -------
+    Choice
+        Mechanism, reason and noise distributions.
 
     Raises
     ------
-    MechanismError : the budget is too small for the noise.
+    MechanismError
+        The budget is too small for the noise.
 
     """
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
@@ -93,27 +130,48 @@ def choose(
     rare += sum(isinstance(column, Flag | Count) for column in columns)
     if not (rereadable and lattice.intercept_units and of_levels < len(columns)):
         return least_noise(*asked)
-    mechanism, reason = BY_COLUMN, "rows are taken about private means"
-    # one column has one direction
+    mechanism, reason = BY_COLUMN, "estimates means and variances first, then adds less noise"
+    # A directions query needs at least two features.
     if max(1, 2 * rare) < lattice.features and not schema.gaps:
         mechanism = BY_DIRECTION
-        reason += ", and each direction gets noise in proportion to its deviation"
-    if goal == "frobenius":  # spread as evenly as it can be (`Images.by_direction`)
+        reason = "estimates means and principal directions first, then adds less noise"
+    if goal == "frobenius":  # nearly equal noise in all directions (see `Images.by_direction`)
         mechanism = replace(mechanism, power=0.0, directions_power=0.5)
-    mechanism = replace(mechanism, loss_weight=CLIPS[goal])
+    mechanism = replace(mechanism, loss_weight=LOSS_WEIGHTS[goal])
     with suppress(MechanismError):
         return Choice(mechanism, reason, calibrated(mechanism, *asked))
     return least_noise(*asked)
 
 
 def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1) -> Choice:
-    """Of those that add noise to the sum, the one that keeps the budget with the least of it.
+    """Choose the mechanism with the least noise among those that add noise to one sum.
 
-    That is the least expected squared Frobenius norm, from closed forms.
+    The function compares the root mean square Frobenius norms of the noise, which have closed
+    forms.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        Quantised rows, with their bounds.
+
+    budget : Budget
+        Budget of the release.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    per_row : int
+        Result of `units_per_row` for the schema.
+
+    Returns
+    -------
+    Choice
+        Mechanism, reason and noise distributions.
 
     Raises
     ------
-    MechanismError : the budget is too small for the noise.
+    MechanismError
+        The budget is too small for the noise.
 
     """
     found = []
@@ -123,8 +181,10 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
             if isinstance(made.laws, Calibration):
                 found.append((expected_noise(made.laws.matrix, lattice), kind(), made))
     if not found:
+        stated = ", ".join(f"{name} = {value:g}" for name, value in asdict(budget).items())
         raise MechanismError(
-            "The privacy budget is too small (or far too large) for the noise. Use a larger one."
+            f"dpcov cannot generate noise for {stated}. Choose a usual value: epsilon from 0.1 to "
+            "3. Nothing was spent."
         )
     compared = ", ".join(f"{noise:.4g} with {one.name}" for noise, one, _ in found)
     _, best, laws = min(found, key=lambda one: one[0])
@@ -148,12 +208,15 @@ def require_rows(name: str, rows: int, least: int) -> None:
 
 
 def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
-    """Refuse, before anything is spent, a mechanism that asks for what the rows can't tell."""
+    """Refuse a mechanism that needs more than the data source provides.
+
+    The function raises an error before dpcov spends any budget.
+    """
     private = getattr(mechanism, "radius", "public") == "private"
-    if not rows.rereadable and (mechanism.name not in OF_SUMS or private):
+    if not rows.rereadable and (mechanism.name not in SUM_MECHANISMS or private):
         raise MechanismError(
-            f"This mechanism asks for more than the sums that the file holds. Choose: "
-            f"{', '.join(OF_SUMS)}, with the schema's radius; or release from the rows."
+            f"The mechanism {mechanism.name} needs more than the sums in the file. Choose "
+            f"{', '.join(SUM_MECHANISMS)} with the radius of the schema, or release from the rows."
         )
-    if not rows.tells_rows and getattr(mechanism, "holds_rows", False):
+    if not rows.has_rows and getattr(mechanism, "holds_rows", False):
         raise MechanismError(IN_MEMORY)

@@ -1,17 +1,17 @@
-"""The number of rows, published beside what any mechanism of the product releases.
+"""The noisy number of rows, which every core mechanism publishes with its release.
 
-Where it is private (add/remove) it gets a small share of the budget and a law of its own, and the
-mechanism keeps the rest: no mechanism knows of it (docs/proofs/count.md).
+Under add-remove the number of rows is private. The count then gets a small fraction of the budget
+and its own noise, and the mechanism keeps the rest. The proof is in docs/proofs/count.md.
 
-- Pure noise: epsilon is split, a twenty-fifth for the count, whose mean absolute error is then
-  25 k / epsilon rows; a unit has at most k of them.
-- Gaussian noise: rho is split, a sixty-fourth for the count: 4.6 k / sqrt(rho) rows. For (epsilon,
-  delta) it is rho = mu^2 / 2 of the exact curve; the mechanism gets an epsilon and a delta that say
-  the rest of mu^2.
+- Pure noise: the count gets 1/25 of epsilon. Its mean absolute error is 25 k / epsilon rows if a
+  privacy unit has at most k rows.
+- Gaussian noise: the count gets 1/64 of rho. Its mean absolute error is 4.6 k / sqrt(rho) rows.
+- (epsilon, delta): the count gets 1/64 of rho = mu^2 / 2, where mu comes from the exact curve of
+  the Gaussian mechanism. The mechanism gets an epsilon and a delta for the rest of mu^2.
 
-Rows are counted, not persons: a person's at most k rows are what means are over. With weights it is
-the sum of their shares of the largest, of which a row adds at most 1; only an intercept tells them,
-so without one weighted rows have no count.
+The count is a number of rows and not of persons, because means are averages over rows. With weights
+the count is the sum of the weights divided by the largest allowed weight. Each row then adds at
+most 1. Weighted rows without an intercept have no count.
 """
 
 from __future__ import annotations
@@ -47,17 +47,32 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
     from dpcov.rows.sources.rows import Rows
 
-OF_EPSILON, OF_RHO = Fraction(1, 25), Fraction(1, 64)
-FAR = 2.0**38  # of epsilon: mu is below 2^20, the largest that is looked for
+# Fractions of epsilon and of rho that the count spends. Source: not recorded.
+EPSILON_SHARE, RHO_SHARE = Fraction(1, 25), Fraction(1, 64)
+MAX_EPSILON = 2.0**38  # mu is then below 2^20, the largest value that the search for mu allows
 
 
 @dataclass(frozen=True, slots=True)
 class WithCount:
-    """Public outcome of calibrating a mechanism and the count beside it.
+    """Calibration of a mechanism together with the count. Everything here is public.
 
-    `laws` are the mechanism's own; `count` that of the number of rows (None: it is not published),
-    which spends `spends` in epsilon, or in rho where it is Gaussian. `least_units` is how many rows
-    (persons) the mechanism takes at least.
+    Attributes
+    ----------
+    guarantee : Guarantee
+        Guarantee of the mechanism and the count together.
+
+    laws : Calibrated
+        Calibration of the mechanism.
+
+    count : ScalarLaw or None
+        Noise distribution of the number of rows. None if dpcov publishes no count.
+
+    spends : Fraction
+        Cost of the count: in rho for Gaussian noise, otherwise in epsilon.
+
+    least_units : int
+        Least number of rows (persons) that the mechanism needs.
+
     """
 
     guarantee: Guarantee
@@ -74,14 +89,37 @@ class WithCount:
 def calibrated(
     mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int
 ) -> WithCount:
-    """Split the budget, and calibrate both; refuses before anything is spent.
+    """Split the budget between the mechanism and the count, and calibrate both.
 
-    Papers' mechanisms keep their budget whole. So do all under replace-one, where the number of
-    units is public.
+    Mechanisms from papers keep the whole budget. Under replace-one every mechanism keeps the whole
+    budget, because the number of privacy units is public.
 
     Parameters
     ----------
-    per_row : `units_per_row` of the schema.
+    mechanism : Mechanism
+        Mechanism of the release.
+
+    lattice : Lattice
+        Quantised rows, with their bounds.
+
+    budget : Budget
+        Budget of the mechanism and the count together.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    per_row : int
+        Result of `units_per_row` for the schema.
+
+    Returns
+    -------
+    WithCount
+        Calibration of both.
+
+    Raises
+    ------
+    MechanismError
+        The mechanism cannot keep the budget. No budget was spent.
 
     """
     if neighbors != Neighbors.ADD_REMOVE or mechanism.name in registry.MECHANISMS or not per_row:
@@ -94,8 +132,11 @@ def calibrated(
     if is_gaussian(laws):
         whole, extra = gaussian.concentration(mechanism.name, budget)
         spends = whole - gaussian.concentration(mechanism.name, kept)[0]
-        if spends <= 0:  # float64 may not tell a mu below 1e-13 from another
-            raise MechanismError("The privacy budget is too small to count rows. Use a larger one.")
+        if spends <= 0:  # float64 can round two values of mu below 1e-13 to the same number
+            raise MechanismError(
+                "The privacy budget is too small to count the rows. Choose a usual value: epsilon "
+                "from 0.1 to 3. Nothing was spent."
+            )
         law = ScalarGaussian(max(Fraction(most) ** 2 / (2 * spends) + extra, SMALLEST_VARIANCE))
     else:
         spends = pure_epsilon(mechanism.name, budget) - pure_epsilon(mechanism.name, kept)
@@ -106,10 +147,10 @@ def calibrated(
 def _kept(
     mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
 ) -> tuple[Budget, Calibrated, Budget]:
-    """What the mechanism keeps, its laws, and what both together state.
+    """Return the mechanism's part of the budget, its calibration, and the total budget.
 
-    Of a delta by the kind of noise that the mechanism takes; one that spends none states none. The
-    second laws are of no other kind: there is no Gaussian noise for a pure budget.
+    For an (epsilon, delta) budget, the split depends on the noise of the mechanism. If the
+    mechanism uses Laplace noise, the total has no delta.
     """
     stated = budget
     if isinstance(budget, ApproxDP):
@@ -120,37 +161,40 @@ def _kept(
         if isinstance(laws.guarantee.budget, PureDP):
             stated = PureDP(budget.epsilon)
     if isinstance(budget, ZCDP):
-        kept = ZCDP(_less(budget.rho, OF_RHO))
+        kept = ZCDP(_less(budget.rho, RHO_SHARE))
     else:
-        kept = PureDP(_less(budget.epsilon, OF_EPSILON))
+        kept = PureDP(_less(budget.epsilon, EPSILON_SHARE))
     return kept, mechanism.calibrate(lattice, kept, neighbors), stated
 
 
 def _less(spends: float, share: Fraction) -> float:
-    """What this share leaves of an epsilon or rho."""
+    """Return an epsilon or rho less this fraction, rounded down."""
     left = round_down(exact(spends) * (1 - share))
     if left <= 0:
-        raise MechanismError("The privacy budget is too small for the noise. Use a larger one.")
+        raise MechanismError(
+            f"dpcov cannot generate noise for the budget {spends:g}. Choose a usual value: epsilon "
+            "from 0.1 to 3. Nothing was spent."
+        )
     return left
 
 
 def _less_mu(name: str, budget: ApproxDP) -> ApproxDP:
-    """A budget whose mu^2 is less by the count's share; the same one where it allows no mu.
+    """Return an (epsilon, delta) budget whose mu^2 is smaller by the count's fraction.
 
-    Its epsilon is less by that share as well: were it the same, its delta would be next to 0 where
-    mu is large. So mu / 2 - epsilon / mu, of which delta is a tail, is hardly nearer to 0.
+    The function returns the given budget if no mu fits the budget. The epsilon shrinks by the
+    same fraction as mu^2. With the full epsilon, a large mu would need a delta near 0.
     """
-    near = replace(budget, epsilon=min(budget.epsilon, FAR))
+    near = replace(budget, epsilon=min(budget.epsilon, MAX_EPSILON))
     try:
         rho, _ = gaussian.concentration(name, near)
     except BudgetError:
         return budget
-    epsilon = near.epsilon * float(1 - OF_RHO)
-    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - OF_RHO)), epsilon))
+    epsilon = near.epsilon * float(1 - RHO_SHARE)
+    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - RHO_SHARE)), epsilon))
 
 
 def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> Release:
-    """Draw the count's noise, let the mechanism read and release, and publish the count too."""
+    """Run the mechanism, and add the noisy number of rows to its release."""
     if laws.count is None:
         try:
             return mechanism.run(rows, laws.laws, entropy)
@@ -161,16 +205,16 @@ def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> 
         )  # afresh: nothing of the run is its context
     noise = laws.count.sample(entropy)
     made = mechanism.run(rows, laws.laws, entropy)
-    return told(made, laws, rows.total() + noise)
+    return with_count(made, laws, rows.total() + noise)
 
 
-def told(release: Release, laws: WithCount, count: int) -> Release:
-    """The release with this noisy count, under the guarantee of both."""
+def with_count(release: Release, laws: WithCount, count: int) -> Release:
+    """Return the release with a noisy count and with the guarantee of both."""
     return replace(release, guarantee=laws.guarantee, published_count=count, count_noise=laws.count)
 
 
 def is_gaussian(laws: Any) -> bool | None:
-    """Whether calibrating a mechanism chose Gaussian noise; None where it is not the product's."""
+    """Return True if a calibration uses Gaussian noise, and None for a mechanism from a paper."""
     match laws:
         case additive.Calibration():
             return isinstance(laws.trace_alone, ScalarGaussian)

@@ -1,4 +1,4 @@
-"""Gaussian orthogonal noise on the integers: zCDP, and (epsilon, delta) by the exact curve."""
+"""The mechanism gaussian: discrete Gaussian noise for zCDP and (epsilon, delta) budgets."""
 
 from __future__ import annotations
 
@@ -17,73 +17,93 @@ from dpcov.mechanisms.radius import Radius
 if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
 
-# Variance by which a discrete Gaussian must exceed a continuous one that it stands in for
-# (docs/proofs/release.md 6c).
+# A discrete Gaussian has this much more variance than the continuous Gaussian that it replaces, in
+# squared lattice steps. Source: docs/proofs/release.md, section 6c.
 ROUNDING_VARIANCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(additive.Additive):
-    r"""Second moment plus discrete Gaussian orthogonal noise: rho-zCDP or (epsilon, delta)-DP.
+    r"""Second moment with discrete Gaussian noise, for rho-zCDP or (epsilon, delta)-DP.
 
     Guarantee
     ---------
-    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input,
-    under add/remove or replace-one, for rows or for persons with at most k rows. Drawn exactly on
-    the integers: no float enters.
+    The guarantee is rho-zCDP or (epsilon, delta)-DP, for every input. It holds under add-remove and
+    under replace-one, for rows and for persons with at most k rows. The (epsilon, delta) guarantee
+    uses the exact curve of the Gaussian mechanism. The noise is drawn exactly on the integers,
+    without floating-point numbers.
 
     Sensitivity
     -----------
-    Frobenius norm of the change D of S = sum w w': k B^2 add/remove, sqrt(2) k B^2 replace-one,
-    tight (`Lattice.frobenius_squared`, an exact integer). Independent discrete Gaussians with
-    variance s^2 on and s^2/2 off the diagonal cost sum_i D_ii^2/2s^2 + sum_(i<j) D_ij^2/s^2 =
-    ||D||_F^2/2s^2 in zCDP. For (epsilon, delta) they are, up to a factor e^a with a = d(d+1)/2 *
-    1e-33, a translation-equivariant rounding of continuous noise with s^2 - 8
-    (docs/proofs/release.md 7), so s^2 = (sensitivity/mu)^2 + 8 with mu of the exact curve, kept
-    1e-9 on the safe side. The trace is released beside the matrix: at no cost under replace-one
-    (`additive.trace_share` has the proof), for the share `trace_share` of rho (of mu^2) under
-    add/remove. A private radius is chosen from counts that change by at most k (sqrt(2) k under
-    replace-one) in l2; `mechanisms.radius` has the proof. The rest of rho (of mu^2) goes to the
-    moment, which changes by the above at any radius fixed in advance, and Gaussian mechanisms
-    compose adaptively. The 21 counts, with a variance 8 larger too, add 21 to the d(d+1)/2 in a.
+    Let S = sum w w' be the second moment and let D be its change. The Frobenius norm of D is at
+    most k B^2 under add-remove and sqrt(2) k B^2 under replace-one. Both bounds are tight
+    (`Lattice.frobenius_squared` returns their squares as exact integers).
+
+    The noise is independent discrete Gaussian noise. Its variance is s^2 on the diagonal and
+    s^2 / 2 off the diagonal. Its cost in zCDP is
+
+        sum_i D_ii^2 / 2s^2 + sum_(i<j) D_ij^2 / s^2 = ||D||_F^2 / 2s^2.
+
+    For (epsilon, delta), the noise is a rounding of continuous Gaussian noise with variance
+    s^2 - 8. The densities agree up to a factor e^a, where a = 1e-33 d(d+1)/2. The rounding is
+    equivariant under translations (docs/proofs/release.md, section 7). Therefore
+    s^2 = (sensitivity / mu)^2 + 8. Here mu comes from the exact curve, with a safety margin of
+    1e-9.
+
+    The mechanism also releases the trace. Under replace-one the trace costs no budget
+    (`additive.trace_share` has the proof). Under add-remove the trace costs the fraction
+    `trace_share` of rho (or of mu^2).
+
+    A private clipping radius comes from noisy counts. A privacy unit changes the counts by at most
+    k in l2 norm (sqrt(2) k under replace-one). The proof is in `mechanisms.radius`. The matrix
+    spends the rest of rho (or of mu^2). Its sensitivity is the same at every radius that is fixed
+    in advance, and Gaussian mechanisms compose adaptively. The 21 counts also have 8 more variance,
+    so d(d+1)/2 in the formula of a becomes d(d+1)/2 + 21.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one.
+    The schema, the budget, the order of the matrix and the running time are not protected. Under
+    replace-one the number of rows (or persons) is public.
 
     Parameters
     ----------
     trace_share : float in [0, 1), public
-        Share of the budget for the trace under add/remove.
+        Fraction of the budget for the trace under add-remove.
+
     radius : ``public`` or ``private``, public
-        The schema's radius, or one chosen from noisy counts of rows by their norm.
+        With ``public``, the clipping radius of the schema. With ``private``, a radius that the
+        mechanism chooses from a noisy norm histogram.
+
     radius_share : float in (0, 1), public
-        Share of the budget for the choice of a private radius.
+        Fraction of the budget for the choice of a private radius.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps, the trace, and the noise law.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, the trace, and the noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget is a pure one, or too small for the exact sampler. Before anything is read.
+        The budget is a pure budget, or it is too small for the exact sampler. dpcov has not read
+        any data.
+
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        The disk has no space for a private copy of data that can be read only once. The budget is
+        spent.
 
     Cost
     ----
-    One pass over the data (two with persons), twice as many with a private radius; d(d+1)/2 exact
-    draws, and 21 for a private radius.
+    The mechanism reads the data once, or twice to protect persons. A private radius doubles the
+    number of readings. The mechanism draws d(d+1)/2 numbers, and 21 more for a private radius.
 
     Source
     ------
-    Dwork, Talwar, Thakurta and Zhang 2014 (Analyze Gauss) for the mechanism, here with the
-    orthogonal ensemble, which halves the off-diagonal variance; Bun and Steinke 2016 for zCDP;
-    Balle and Wang 2018, Theorem 8, for the curve, not sqrt(2 ln(1.25/delta)); Canonne, Kamath and
-    Steinke 2020 for the discrete law.
+    Dwork, Talwar, Thakurta and Zhang 2014 (Analyze Gauss) proposed the mechanism. dpcov uses the
+    orthogonal ensemble, which halves the variance off the diagonal. Bun and Steinke 2016 defined
+    zCDP. The exact curve is Theorem 8 of Balle and Wang 2018; it replaces the bound
+    sqrt(2 ln(1.25 / delta)). The discrete distribution comes from Canonne, Kamath and Steinke 2020.
 
     Examples
     --------
@@ -127,11 +147,38 @@ def calibration(
     *,
     counts: ScalarGaussian | None = None,
 ) -> additive.Calibration:
-    """Laws that cost `rho`, their variances larger by `extra`; see `concentration`."""
+    """Calibrate Gaussian noise for the matrix and for its trace.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        Quantised rows, with their bounds.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    rho : Fraction
+        Part of rho that the matrix and the trace spend together.
+
+    extra : int
+        Variance that `concentration` adds to every noise distribution.
+
+    trace_share : float
+        Fraction of `rho` for the trace, if the trace costs budget.
+
+    counts : ScalarGaussian or None
+        Noise distribution of the counts for a private clipping radius.
+
+    Returns
+    -------
+    Calibration
+        Noise distributions of all parts.
+
+    """
     neighbors = guarantee.neighbors
     share = exact(additive.trace_share(lattice, neighbors, trace_share))
     single = Fraction(lattice.unit_bound) ** 2
-    # Under replace-one the trace has the matrix's variance, at no cost.
+    # Under replace-one the trace costs no budget. Its noise has the variance of the matrix noise.
     trace_rho = share * rho if neighbors == Neighbors.ADD_REMOVE else rho / 2
     has_trace = lattice.dimension > 1 and trace_rho > 0
     return additive.Calibration(
@@ -147,17 +194,17 @@ def calibration(
 def matrix_noise(
     lattice: Lattice, neighbors: Neighbors, rho: Fraction, extra: int
 ) -> GaussianOrthogonal:
-    """Noise that costs `rho`, its variance larger by `extra`; `Gaussian` has the proof."""
+    """Return matrix noise that costs `rho`, with `extra` more variance (proof: `Gaussian`)."""
     variance = lattice.frobenius_squared(neighbors) / (2 * rho) + extra
     return GaussianOrthogonal(lattice.dimension, variance)
 
 
 def concentration(name: str, budget: Budget) -> tuple[Fraction, int]:
-    """Rho of Gaussian mechanisms that keep the budget, and the variance to add for rounding."""
+    """Return the rho that a Gaussian mechanism can spend, and the extra variance for rounding."""
     if isinstance(budget, PureDP):
         raise MechanismError(
-            f"{name} gives no pure differential privacy. Add a delta (well below one over the "
-            "number of people), give rho, or choose matrix-laplace."
+            f"The mechanism {name} needs a delta or rho. Add --delta (well below 1 / number of "
+            "people), use --rho, or choose --mechanism matrix-laplace."
         )
     if isinstance(budget, ApproxDP):
         mu = gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)

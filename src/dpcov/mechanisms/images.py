@@ -1,4 +1,4 @@
-"""Maps of rows that earlier looks tell, and what bounds the images."""
+"""Transformations of rows that earlier private queries determine, and bounds on their norms."""
 
 from __future__ import annotations
 
@@ -16,20 +16,31 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-SLACK = 1.0  # of a look's noise, what the variance of a direction is never taken to be below
-SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
+# Each variance of a direction is increased by this factor times the size of the noise. The size of
+# the noise is sqrt(d) standard deviations of an entry in a matrix of order d. Source: not recorded.
+NOISE_FLOOR_FACTOR = 1.0
+# A noisy number of rows is reliable above this many standard deviations of its noise.
+# Source: not recorded.
+MIN_COUNT_SDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """A map of rows, what bounds their images, and their size.
+    """Transformation of the rows, with the norms of the transformed rows.
 
     Attributes
     ----------
-    map : to rows about their mean, or as they are, in other units.
-    longest : what no image of a row is beyond.
-    typical, count : root mean square of the images' lengths, and number of rows, as far as a look
-        tells.
+    map : LinearMap
+        Map that subtracts a center from each row and changes the units.
+
+    longest : float
+        Upper bound on the norm of every transformed row.
+
+    typical : float
+        Root mean square norm of the transformed rows, estimated from an earlier query.
+
+    count : float
+        Number of rows, estimated from an earlier query.
 
     """
 
@@ -40,20 +51,29 @@ class Images:
 
     @staticmethod
     def reached(matrix: Matrix, center: Vector | None, schema: Schema) -> tuple[LinearMap, float]:
-        """The map that can be applied exactly, and what no image of a schema's row is beyond."""
+        """Return the nearest map in exact arithmetic, and its bound on the transformed norms.
+
+        The bound holds for every row that the schema allows.
+        """
         known = center, schema.effective_radius, schema.indicators.values()
         nearest = LinearMap.focused(matrix, longest_image(matrix, *known), center)
         return nearest, longest_image(nearest.matrix(), *known)
 
     @classmethod
     def by_direction(cls, look: Release, power: float, draws: np.random.Generator) -> Images | None:
-        """Rows about the mean in the shape that a look shows; None where it shows nothing.
+        """Return the whitening map that a directions query estimates.
 
-        The look is at rows as they are or mapped. A direction is divided by this power of its
-        standard deviation. With 1/2 noise is spread as evenly as tr(S^1/2)^2 can be: that of a
-        release grows with the mean square of images, tr(A S A), and comes back through A^-1. With
-        1 it is in proportion to a direction's own deviation, for errors in which small ones count
-        as much as large ones.
+        The result is None if no direction is above the noise level. The map subtracts the mean and
+        divides each direction by a power of its standard deviation.
+
+        The power 1/2 gives the smallest error of the second moment as a whole. The noise of a
+        release grows with the mean squared norm tr(A S A) of the transformed rows. The inverse map
+        A^-1 transforms the noise back. The power 1 makes the noise in each direction
+        proportional to the standard deviation of the direction. This choice suits results in which
+        small directions matter as much as large directions.
+
+        The argument `look` is the result of the directions query. The argument `power` is from 0
+        to 1. The argument `draws` is a source of simulated noise.
         """
         seen = shown(look, draws)
         if seen is None:
@@ -63,13 +83,13 @@ class Images:
         deviation = math.sqrt(law.frobenius_squared) / law.dimension
         before = np.eye(p) if look.linear_map is None else look.linear_map
         about = np.zeros(p) if look.center is None else look.center
-        count = look.row_count or max(float(moment[-1, -1]), SURE * deviation, t**2) / t**2
+        count = look.row_count or max(float(moment[-1, -1]), MIN_COUNT_SDS * deviation, t**2) / t**2
         found = about + np.linalg.solve(before, moment[:p, -1] / (t * count))
         center = np.clip(found, -1.0, 1.0)
         mean = before @ (center - about)
         moment = moment[:p, :p] - count * np.outer(mean, mean)
         values, vectors = np.linalg.eigh(moment)
-        spread = np.maximum(values, 0.0) + SLACK * deviation * math.sqrt(law.dimension)
+        spread = np.maximum(values, 0.0) + NOISE_FLOOR_FACTOR * deviation * math.sqrt(law.dimension)
         factors = (spread / spread.max()) ** (-power / 2)
         matrix = (vectors * factors) @ vectors.T @ before
         shape, longest = Images.reached(matrix, center, look.schema)

@@ -1,4 +1,4 @@
-"""Matrix Laplace noise: exact pure differential privacy at the cost of two matrix products."""
+"""The mechanism matrix-laplace: pure differential privacy from two Wishart matrices."""
 
 from __future__ import annotations
 
@@ -18,66 +18,85 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MatrixLaplace(additive.Additive):
-    r"""Second moment plus the difference of two Wishart matrices: pure epsilon-DP.
+    r"""Second moment with the difference of two Wishart matrices as noise, for pure epsilon-DP.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. Stated an (epsilon, delta) budget, it spends no delta.
+    The guarantee is pure epsilon-DP, for every input. It holds under add-remove and under
+    replace-one, for rows and for persons with at most k rows. With an (epsilon, delta) budget, the
+    mechanism spends no delta.
 
     Sensitivity
     -----------
-    Nuclear norm of the change D of S = sum w w': k B^2 add/remove, 2 k B^2 replace-one, tight
-    (`Lattice.nuclear`). The noise law Z = W1 - W2, W ~ Wishart_d(d+1, c I), has
-    |log f(Z+D) - log f(Z)| <= ||D||_* / 2c: for D >= 0 write
-    f(Z) = e^(tr Z/2c) I(Z), I(Z) = int det(A)^p det(A-Z)^p e^(-tr A/c) dA over A >= 0, A >= Z;
-    then I(Z+D) <= I(Z) since the domain shrinks and det(A-Z-D) <= det(A-Z), and
-    I(Z+D) >= e^(-tr D/c) I(Z) by A -> A + D; a general D goes through its Jordan parts. So
-    c = (nuclear sensitivity) / (2 epsilon), rounded up.
-    The trace is released beside the matrix: at no cost under replace-one
-    (`additive.trace_share` has the proof), for the share `trace_share` of epsilon under add/remove.
-    A private radius is chosen from counts that change by at most k (2 k under replace-one) in l1;
-    `mechanisms.radius` has the proof. The rest of epsilon goes to the moment, which changes by the
-    above at any radius fixed in advance, so the two compose adaptively.
+    Let S = sum w w' be the second moment and let D be its change. The nuclear norm of D is at most
+    k B^2 under add-remove and 2 k B^2 under replace-one. Both bounds are tight (`Lattice.nuclear`).
+
+    The noise is Z = W1 - W2, where W1 and W2 have the distribution Wishart_d(d+1, c I). Its density
+    f satisfies |log f(Z+D) - log f(Z)| <= ||D||_* / 2c. Proof for D >= 0: write
+
+        f(Z) = e^(tr Z/2c) I(Z),
+        I(Z) = int det(A)^p det(A-Z)^p e^(-tr A/c) dA  over A >= 0, A >= Z.
+
+    Then I(Z+D) <= I(Z), because the domain shrinks and det(A-Z-D) <= det(A-Z). The substitution
+    A -> A + D gives I(Z+D) >= e^(-tr D/c) I(Z). For any other D, apply both bounds to the positive
+    part and to the negative part of D. Therefore c = (nuclear sensitivity) / (2 epsilon), rounded
+    up.
+
+    The mechanism also releases the trace. Under replace-one the trace costs no budget
+    (`additive.trace_share` has the proof). Under add-remove the trace costs the fraction
+    `trace_share` of epsilon.
+
+    A private clipping radius comes from noisy counts. A privacy unit changes the counts by at most
+    k in l1 norm (2 k under replace-one). The proof is in `mechanisms.radius`. The matrix spends the
+    rest of epsilon. Its sensitivity is the same at every radius that is fixed in advance, so the
+    two steps compose adaptively.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. The law is continuous and drawn in float64 (63-bit inversion, |normal| < 9.2)
-    before it is rounded: exactly epsilon-DP for real-valued noise. Publication on a lattice of
-    2^-10 of the noise keeps its low bits from telling anything.
+    The schema, the budget, the order of the matrix and the running time are not protected. Under
+    replace-one the number of rows (or persons) is public.
+
+    The noise distribution is continuous. The guarantee is exact for real-valued noise, but dpcov
+    draws the noise in float64 (63-bit inversion, normal variates below 9.2 in size). The mechanism
+    then rounds the release to multiples of 2^-10 of the noise, which hides the low bits.
 
     Parameters
     ----------
     trace_share : float in [0, 1), public
-        Share of epsilon for the trace under add/remove.
+        Fraction of epsilon for the trace under add-remove.
+
     radius : ``public`` or ``private``, public
-        The schema's radius, or one chosen from noisy counts of rows by their norm.
+        With ``public``, the clipping radius of the schema. With ``private``, a radius that the
+        mechanism chooses from a noisy norm histogram.
+
     radius_share : float in (0, 1), public
-        Share of epsilon for the choice of a private radius.
+        Fraction of epsilon for the choice of a private radius.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps, the trace, and the noise law.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, the trace, and the noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget has no epsilon, or it is too small for the noise. dpcov has not read any data.
+
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        The disk has no space for a private copy of data that can be read only once. The budget is
+        spent.
 
     Cost
     ----
-    One pass over the data (two with persons), twice as many with a private radius; O(d^3) time and
-    4 d^2 numbers for the noise.
+    The mechanism reads the data once, or twice to protect persons. A private radius doubles the
+    number of readings. The noise needs O(d^3) time and 4 d^2 numbers.
 
     Source
     ------
-    dpcov (docs/proofs/release.md 6). Compare Jiang, Xie and Zhang 2016, who add one Wishart
-    matrix: not differentially private, since the supports of neighbours differ. Noise law:
-    matrix-variate Laplace.
+    dpcov (docs/proofs/release.md, section 6). Jiang, Xie and Zhang 2016 add one Wishart matrix,
+    which is not differentially private: neighbouring tables have noise with different supports.
+    The noise distribution is a matrix-variate Laplace distribution.
 
     Examples
     --------
@@ -113,8 +132,8 @@ class MatrixLaplace(additive.Additive):
 
 
 def pure_noise(dimension: int, scale: float) -> WishartDifference:
-    """Noise whose log-density changes by at most ||D||_* / scale where the matrix changes by D.
+    """Return pure noise for a symmetric matrix.
 
-    `NuclearLaplace` has .96 to .91 of its norm at orders 2 to 20, and takes 900 lines.
+    If the matrix changes by D, the log-density changes by at most ||D||_* / scale.
     """
     return WishartDifference(dimension, scale / 2)

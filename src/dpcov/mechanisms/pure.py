@@ -1,4 +1,4 @@
-"""Budgets of mechanisms that give pure differential privacy."""
+"""Budgets and calibrations of mechanisms that give pure differential privacy."""
 
 from __future__ import annotations
 
@@ -23,25 +23,29 @@ if TYPE_CHECKING:
 Laws = TypeVar("Laws")
 
 
-NOTHING = Fraction(0)
+NO_EPSILON = Fraction(0)
 
 
 def pure_guarantee(lattice: Lattice, epsilon: Fraction, neighbors: Neighbors) -> Guarantee:
-    """What a mechanism that spends no delta guarantees, whatever kind of budget was stated."""
+    """Return the guarantee of a mechanism that spends epsilon and no delta."""
     return Guarantee(PureDP(float(epsilon)), Neighbors(neighbors), lattice.unit)
 
 
 def pure_epsilon(name: str, budget: Budget) -> Fraction:
-    """Epsilon of a pure or an (epsilon, delta) budget, as stated; the mechanism spends no delta."""
+    """Return the epsilon of a pure or an (epsilon, delta) budget, as an exact fraction."""
     if not isinstance(budget, PureDP | ApproxDP):
         raise MechanismError(
-            f"{name} is calibrated by epsilon. Give epsilon, or choose gaussian for rho."
+            f"The mechanism {name} needs epsilon, but the budget is rho. Use --epsilon, or choose "
+            "--mechanism gaussian."
         )
     return exact(budget.epsilon)
 
 
 def float_scale(scale: Fraction) -> float:
-    """The scale rounded up, within what float64 holds; samplers refuse far smaller ones."""
+    """Return a noise scale as a float, rounded up.
+
+    The function limits the scale to 2^90. Samplers refuse scales that are much smaller.
+    """
     return upper_float(min(scale, Fraction(2**90)))
 
 
@@ -51,7 +55,26 @@ def by_budget(
     gaussian: Callable[[], Laws],
     noise: Callable[[Laws], float],
 ) -> Laws:
-    """Return Laplace noise for a pure budget, Gaussian for rho, for a delta the one with less."""
+    """Return the calibration that fits the kind of the budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of the release.
+
+    laplace, gaussian : callable
+        Functions that calibrate Laplace noise and Gaussian noise.
+
+    noise : callable
+        Function from a calibration to the size of its noise.
+
+    Returns
+    -------
+    Laws
+        Laplace noise for a pure budget, and Gaussian noise for rho. For (epsilon, delta), the
+        calibration with less noise.
+
+    """
     if isinstance(budget, PureDP):
         return laplace()
     made = gaussian()
@@ -67,17 +90,42 @@ def nuclear_calibration(
     epsilon: Fraction,
     trace_share: float,
     law: Callable[[int, float], MatrixLaw],
-    for_radius: Fraction = NOTHING,
+    for_radius: Fraction = NO_EPSILON,
 ) -> additive.Calibration:
-    """Laws for matrix and trace that spend epsilon together, after `for_radius` for the radius.
+    """Calibrate pure noise for the matrix and for its trace.
 
-    `law(d, scale)` is noise whose log-density changes by at most ||D||_* / scale where the matrix
-    changes by D.
+    Parameters
+    ----------
+    lattice : Lattice
+        Quantised rows, with their bounds.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    epsilon : Fraction
+        Part of epsilon that the matrix and the trace spend together.
+
+    trace_share : float
+        Fraction of `epsilon` for the trace, if the trace costs budget.
+
+    law : callable
+        Function from the order d of the matrix and a scale to a noise distribution. If the matrix
+        changes by D, the log-density changes by at most ||D||_* / scale.
+
+    for_radius : Fraction
+        Part of epsilon that the choice of the clipping radius spends.
+
+    Returns
+    -------
+    Calibration
+        Noise distributions of all parts.
+
     """
     neighbors = guarantee.neighbors
     share = exact(additive.trace_share(lattice, neighbors, trace_share))
     scale = lattice.nuclear(neighbors) / (epsilon * (1 - share))
-    # Under replace-one the trace's scale is twice the unit's bound over epsilon, at no cost.
+    # Under replace-one the trace costs no budget. The scale of its noise is twice the bound of a
+    # privacy unit, divided by epsilon.
     trace_epsilon = share * epsilon if neighbors == Neighbors.ADD_REMOVE else epsilon / 2
     has_trace = lattice.dimension > 1 and trace_epsilon > 0
     return additive.Calibration(

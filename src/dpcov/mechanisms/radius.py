@@ -1,21 +1,26 @@
-"""A clip radius chosen from noisy counts of rows by their norm: an option of additive mechanisms.
+"""Private clipping radius: an option of the mechanisms that add noise to the second moment.
 
-Where few rows are nearly as long as the schema allows, noise that hides the longest row drowns the
-others. Rows are counted in bins of norm with noise (`laplace_counts`, `gaussian_counts`); from then
-on everything is post-processing: the radius that minimises a bound on what clipping takes away plus
-one on the error of the noise. The moment at that radius is private at any radius fixed in advance,
-and its noise is the same at all of them in lattice units, so the two steps compose adaptively and
-all noise is drawn before the data is read (docs/proofs/release.md 9).
+The noise is proportional to the squared clipping radius. If few rows have a norm near the radius of
+the schema, a smaller radius gives less noise. This module counts the rows by norm, adds noise to
+the counts (`laplace_counts`, `gaussian_counts`), and chooses the radius from the noisy counts. The
+chosen radius minimises the sum of two bounds: one on the clipping bias and one on the noise.
 
-Sensitivity. A unit of at most k rows adds to the counts a vector h of nonnegative integers that sum
-to at most k (`Rows.norm_counts`), whatever bins its rows fall in. Add/remove: the counts change by
-h, with ||h||_1 <= k and ||h||_2 <= ||h||_1 <= k. Replace-one, rows or persons: by h - h', with
-||h - h'||_1 <= 2 k and, as <h, h'> >= 0, ||h - h'||_2^2 <= ||h||_2^2 + ||h'||_2^2 <= 2 k^2. All are
-reached by k rows in one bin that move to another.
+Privacy. The choice uses only the noisy counts. The second moment is private at every radius that is
+fixed in advance. In lattice steps its noise is the same at every radius. The two steps therefore
+compose adaptively, and the mechanism draws all noise before it reads the data
+(docs/proofs/release.md, section 9).
 
-The exponential mechanism on radii would do for pure budgets; the histogram costs one sensitivity
-for all radii, tells the trace too, and serves zCDP and (epsilon, delta) alike. Binary search
-(`Preconditioned`) tells less; the sparse vector technique is not Gaussian.
+Sensitivity. A privacy unit has at most k rows. The unit adds a vector h of nonnegative integers to
+the counts, and these integers sum to at most k (`Rows.norm_counts`).
+
+- Under add-remove the counts change by h. Here ||h||_2 <= ||h||_1 <= k.
+- Under replace-one the counts change by h - h', so ||h - h'||_1 <= 2 k. Because <h, h'> >= 0, also
+  ||h - h'||_2^2 <= ||h||_2^2 + ||h'||_2^2 <= 2 k^2.
+
+Every bound is attained if k rows move from one bin to another.
+
+A histogram has one sensitivity for all radii. It also estimates the trace, and it works for pure,
+zCDP and (epsilon, delta) budgets.
 """
 
 from __future__ import annotations
@@ -42,55 +47,76 @@ if TYPE_CHECKING:
 
 Radius = Literal["public", "private"]
 
-HALVINGS = 20  # of the squared radius: the smallest radius is about a thousandth of the schema's
-SMALLEST_RADIUS = 1e-99  # release files hold larger ones
-FALSE_ALARM = 0.01  # chance that noise in any empty bin counts; moves the radius alone
-LIKELY = 0.2  # the same in a bin beside one that counts
+# Number of times that the squared radius is halved. The smallest candidate is about a thousandth of
+# the radius in the schema. Source: not recorded.
+MAX_HALVINGS = 20
+SMALLEST_RADIUS = 1e-99  # release files accept only larger radii
+# Probability that noise makes an empty bin detectable. The values affect only the choice of the
+# radius. Source: not recorded.
+FALSE_ALARM = 0.01  # for all bins together
+FALSE_ALARM_ADJACENT = 0.2  # for a bin next to a detectable bin
 
 
 def spent(radius: Radius, share: float, budget: Fraction) -> Fraction:
-    """What the choice of the radius costs, of a budget in epsilon or rho; 0 if it is public."""
+    """Return the cost of the radius in epsilon or rho, or 0 for a public radius."""
     return exact(share) * budget if radius == "private" else Fraction(0)
 
 
 def grid(radius: Radius, lattice: Lattice) -> Lattice:
-    """Where the radius is chosen later: one on which sensitivities are the same at any radius."""
+    """Return a lattice whose sensitivities are the same at every radius, if the radius is private.
+
+    For a public radius, the function returns the given lattice.
+    """
     return lattice.relative() if radius == "private" else lattice
 
 
 def laplace_counts(
     lattice: Lattice, neighbors: Neighbors, epsilon: Fraction
 ) -> ScalarLaplace | None:
-    """Noise for each count of an epsilon-DP histogram; None if nothing is spent on it."""
+    """Return the noise of each count in an epsilon-DP histogram, or None if epsilon is 0."""
     return ScalarLaplace(neighbors.sides * lattice.unit.max_rows / epsilon) if epsilon > 0 else None
 
 
 def gaussian_counts(
     lattice: Lattice, neighbors: Neighbors, rho: Fraction, extra: int
 ) -> ScalarGaussian | None:
-    """Noise for each count of a rho-zCDP histogram; None if nothing is spent on it.
+    """Return the noise of each count in a rho-zCDP histogram, or None if rho is 0.
 
-    `extra` is added to the variance, as for the matrix (`gaussian.concentration`).
+    The function adds `extra` to the variance (see `gaussian.concentration`).
     """
     return count_law(lattice, rho / neighbors.sides, extra) if rho > 0 else None
 
 
 def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
-    """Noise for a count of rows, of which a unit has at most k."""
+    """Return Gaussian noise for a count of rows if a privacy unit has at most k rows."""
     return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
 def chooser(
     rows: Rows, law: ScalarLaw | None, error: Callable[[Norms], Vector], entropy: Entropy
 ) -> Callable[[], float | None]:
-    """Draw the noise of the counts; the answer reads the data and chooses.
+    """Draw the noise of the counts and return a function that chooses the radius.
 
     Parameters
     ----------
-    rows : the data; not read before the answer is called.
-    law : noise of each count; None for the public radius, which the answer states by None.
-    error : (m,) bounds on the error of the noise at each radius, units as in `Norms`.
-    entropy : source of the noise.
+    rows : Rows
+        Rows of the table. Only the returned function reads them.
+
+    law : ScalarLaw or None
+        Noise distribution of each count. None for a public radius.
+
+    error : callable
+        Function from `Norms` to bounds on the error of the noise at each radius, shape (m,), as
+        fractions of the squared radius.
+
+    entropy : Entropy
+        Source of the noise.
+
+    Returns
+    -------
+    callable
+        Function without arguments that reads the rows and returns the radius. For a public radius
+        the function returns None.
 
     """
     if law is None:
@@ -109,20 +135,23 @@ def chooser(
 
 
 def candidates(radius: float) -> Vector:
-    """Radii to choose from, ascending to `radius`: each squared is half of the next, squared."""
-    radii: Vector = radius * 2.0 ** (-np.arange(HALVINGS, -1, -1) / 2)
+    """Return candidate radii in ascending order, up to the given radius.
+
+    Each squared radius is half of the next squared radius.
+    """
+    radii: Vector = radius * 2.0 ** (-np.arange(MAX_HALVINGS, -1, -1) / 2)
     return radii[(radii > SMALLEST_RADIUS) | (radii == radius)]
 
 
 def significant(counts: Integers, law: ScalarLaw) -> Vector:
-    """Counts that noise of this law alone would hardly reach, else 0.
+    """Return the counts that are above the noise level, and 0 for the other counts.
 
-    Most of the largest norms that a schema allows do not occur; noise there must not be taken for
-    rows, each of which would weigh as much as thousands of small ones. Norms that occur have
-    neighbours that do: beside a bin that counts, only its own noise can give a false alarm.
+    Most tables have no rows near the largest norm that the schema allows. Without a threshold,
+    the noise in these empty bins would count as rows with a large norm. A bin next to a detectable
+    bin has a lower threshold, because rows with similar norms are likely.
     """
     kept = counts > law.upper_quantile(FALSE_ALARM / len(counts))
-    likely = counts > law.upper_quantile(LIKELY)
+    likely = counts > law.upper_quantile(FALSE_ALARM_ADJACENT)
     for _ in counts:
         beside = np.append(kept[1:], False) | np.append(False, kept[:-1])
         kept |= likely & beside
@@ -130,16 +159,29 @@ def significant(counts: Integers, law: ScalarLaw) -> Vector:
 
 
 def least(errors: Vector, radii: Vector) -> float:
-    """The radius of the least error; of equals, the largest."""
+    """Return the radius with the smallest error, or the largest of several such radii."""
     return float(radii[::-1][np.argmin(errors[::-1])])
 
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """What noisy counts tell of the rows' norms; errors and traces are shares of the radius^2.
+    """Histogram of the norms of the rows, estimated from noisy counts.
 
-    `counts`, (m,): rows whose norm is at most `shares`[i] of the schema's radius and above the
-    share before; `shares` ascends to 1.
+    Attributes
+    ----------
+    counts : ndarray, shape (m,)
+        Estimated number of rows in each bin.
+
+    shares : ndarray, shape (m,)
+        Upper ends of the bins, as fractions of the radius in the schema. They ascend to 1.
+
+    lattice : Lattice
+        Quantised rows, with their bounds.
+
+    Notes
+    -----
+    All errors and traces are fractions of the squared radius in the schema.
+
     """
 
     counts: Vector
@@ -147,31 +189,36 @@ class Norms:
     lattice: Lattice
 
     def clipped_away(self) -> Vector:
-        """(m,) bounds on the Frobenius norm of what clipping at each radius takes from the moment.
+        """Return bounds on the clipping bias at each radius, in Frobenius norm, shape (m,).
 
-        Clipping takes (1 - r^2/||x||^2) x x' of a row above r: at most ||x||^2 - r^2 in any norm.
+        Clipping a row x at radius r removes (1 - r^2 / ||x||^2) x x' from the second moment. The
+        Frobenius norm of this matrix is ||x||^2 - r^2.
         """
         squares = self.shares**2
         return self.counts @ np.maximum(squares[:, None] - squares[None, :], 0.0)
 
     def traces(self) -> Vector:
-        """(m,) estimates of the moment's trace, each row at the upper end of its bin."""
+        """Return estimates of the trace at each radius, shape (m,).
+
+        The estimates place each row at the upper end of its bin.
+        """
         squares = self.shares**2
         features = self.counts @ np.minimum(squares[:, None], squares[None, :])
         intercepts = self.counts.sum() * self.lattice.intercept_units**2 * self.squared_steps()
         return features + intercepts
 
     def squared_steps(self) -> Vector:
-        """(m,) squared lattice steps."""
+        """Return the squared lattice step at each radius, shape (m,)."""
         return (self.shares / self.lattice.side) ** 2
 
 
 def noise_errors(norms: Norms, law: MatrixLaw) -> Vector:
-    """(m,) bounds on the Frobenius error of the moment with noise L, denoised, at each radius.
+    """Return bounds on the Frobenius error of the denoised second moment, shape (m,).
 
-    The root mean square of L; or, for the projection on the positive semidefinite matrices of the
-    right trace, a convex set that holds the moment C, sqrt(2 tr C ||L||), where ||L|| is taken for
-    its limit at large d.
+    The function returns the smaller of two bounds for each radius. The first bound is the root mean
+    square of the noise L. The second bound is sqrt(2 tr(C) ||L||) for the second moment C. It holds
+    for the projection on the positive semidefinite matrices with the trace of C. For ||L|| the
+    function uses the limit for matrices of large order.
     """
     steps = norms.squared_steps()
     projected = np.sqrt(2 * norms.traces() * steps * law.edge)

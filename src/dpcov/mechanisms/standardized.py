@@ -1,4 +1,4 @@
-"""Take the features about their means, in units of their spread, then release their moment."""
+"""The mechanism standardized: a pilot query, then the second moment of the standardized rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpcov.denoise.clipped import UNLIKE
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.images import SURE, Images
+from dpcov.mechanisms.images import MIN_COUNT_SDS, Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
@@ -39,31 +39,62 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 
-STEPS = 4  # candidates for the squared radius from one to its double
-REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
-# Noise in a direction, over what one has on average, from which less is better (measured there).
-DROWNS = 0.05
-# By how much of that noise errors of the release grow, as its map is off (tuned by `make tried`).
-DISTORTS = 5.0
-# Noise in a direction, over what one has on average, from which a second look hides more than it
-# shows; not where a center that is off may be more than this share of rows' squared length.
-HIDES, ASTRAY = 2.0, 0.05
-LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
-FINER = 16  # than the standard deviation: where a center may be
-ANYWHERE = 1 / 3  # the variance of what may be anywhere in [-1, 1]
-DEVIATIONS = 64  # of numbers of features from each other, that are weighed
-FARTHEST = 2.0  # deviations of its noise that such a number is moved
-# Weight of the last round's noise in the comparison of two calibrations; earlier rounds share the
-# rest. Of the weights tried it loses least (docs/results/noise_choice.json).
+# "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml
+# (`make bench NAME=tried`).
+# A *noise ratio* is the noise in one direction divided by the average variance of a direction.
+
+# Number of candidate radii per doubling of the squared radius. Source: not recorded.
+RADII_PER_DOUBLING = 4
+# Largest clipping radius of the directions query, in root mean square norms. Source: not recorded.
+MAX_RADIUS_FACTOR = 4.0
+# Noise ratio above which the directions query clips at a smaller radius. Source: tuned.
+MAX_CLIPPING_NOISE_RATIO = 0.05
+# Growth of the error of the release per unit of the noise ratio, as a fraction. Source: tuned.
+MAP_ERROR_PER_NOISE_RATIO = 5.0
+# Noise ratio above which the mechanism skips the directions query. Source: tuned.
+MAX_NOISE_RATIO = 2.0
+# The mechanism skips no directions query if the error of the center exceeds this fraction of the
+# mean squared norm. Source: tuned.
+MAX_CENTER_ERROR = 0.05
+# Smallest standard deviation of a feature, in units of half the width of its bounds.
+# Source: not recorded.
+MIN_STANDARD_DEVIATION = 2.0**-20
+# Smallest number of steps of the center in one standard deviation of a feature.
+# Source: not recorded.
+CENTER_STEPS_PER_SD = 16
+# Variance of a uniform distribution on [-1, 1], the prior of the means and variances.
+UNIFORM_VARIANCE = 1 / 3
+# Number of grid points of an integral over the standard deviation between features.
+# Source: not recorded.
+PRIOR_GRID_SIZE = 64
+# Largest shift of a noisy mean or variance by shrinkage, in standard deviations of its noise.
+# Source: tuned.
+MAX_SHRINKAGE_SDS = 2.0
+# Weight of the last round's noise in the comparison of two calibrations. The earlier rounds share
+# the rest. This weight had the smallest loss of all weights in docs/results/noise_choice.json.
 LAST_ROUND_WEIGHT = 0.7
-GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
+# Length of a transformed missingness indicator, in standard deviations of its feature.
+# Source: tuned.
+INDICATOR_LENGTH_SDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What follows the first look: laws of the release, and of a second look with this share.
+    """Branch of the rounds after the pilot query.
 
-    All paths of a mechanism spend the same, so which is taken may follow from the first look.
+    All branches of a mechanism spend the same budget, so the pilot query can determine the branch.
+
+    Attributes
+    ----------
+    share : float
+        Fraction of the budget for the directions query. 0 if the branch has no such query.
+
+    final : additive.Calibration
+        Noise distributions of the last round.
+
+    directions : additive.Calibration or None
+        Noise distributions of the directions query.
+
     """
 
     share: float
@@ -73,10 +104,14 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `Standardized`.
+    """Noise distributions of all rounds of `Standardized`. Everything here is public.
 
-    `look` is the law of every number of the look, `counts` that of every count of mapped rows by
-    norm; of the `paths`, that of the least second look is the first, one without it the last.
+    - `guarantee` is the guarantee of all rounds together.
+    - `look` is the noise distribution of each sum in the pilot query.
+    - `counts` is the noise distribution of each count in the norm histogram.
+    - `paths` are the branches in ascending order of the budget for the directions query. A branch
+      without this query comes last.
+
     """
 
     guarantee: Guarantee
@@ -93,120 +128,141 @@ class Calibration:
         return self.paths[0].final
 
     def path(self, seen: Spread, p: int) -> Path:
-        """That of the least predicted error: its noise, and what a map that is off adds to it.
+        """Return the branch with the smallest predicted error.
 
-        If there is a choice, the last one, without a second look, where noise would hide most
-        directions from it; but not where the center may be far off, which shows in a matrix.
+        The predicted error includes the noise of the last round and the error of the whitening map.
+        The function returns the branch without a directions query if the noise would hide most
+        directions. The function keeps the query if the center is uncertain, because the query also
+        estimates the center.
         """
         noises = [noise_share(at.directions.matrix, 1.0, p) for at in self.paths if at.directions]
         if not noises:
             return self.paths[0]
         errors = [
-            math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * noise / seen.count)
+            math.sqrt(path.final.matrix.diagonal_variance)
+            * (1 + MAP_ERROR_PER_NOISE_RATIO * noise / seen.count)
             for path, noise in zip(self.paths, noises, strict=False)
         ]
         best = int(np.argmin(errors))
-        hidden = noises[best] / seen.count > HIDES and seen.astray < ASTRAY
+        hidden = noises[best] / seen.count > MAX_NOISE_RATIO and seen.astray < MAX_CENTER_ERROR
         return self.paths[-1 if hidden else best]
 
 
 @dataclass(frozen=True, slots=True)
 class Standardized(Mechanism):
-    r"""Second moment of features about their means, in units of their spread; for any budget.
+    r"""Second moment of the standardized rows, after a pilot query for means and variances.
 
-    For tables whose values fill a small part of their bounds, or lie far from the midpoints: rows
-    are much shorter about their means, and noise grows with their squared length. Means and
-    spreads come from a first, private look, which takes few numbers and so little of the budget.
+    The noise is proportional to the largest squared norm that a row can have. If the values fill a
+    small part of their bounds, the standardized rows have much smaller norms. The pilot query
+    estimates the means and variances with 2 p + 1 noisy sums, so it spends little of the budget.
 
     Guarantee
     ---------
-    Epsilon-DP for a pure budget; rho-zCDP; (epsilon, delta)-DP by the exact curve of the Gaussian
-    mechanism, or with Laplace noise, which spends no delta, where there is less of it. For every
-    input, under add/remove or replace-one, for rows or for persons with at most k rows.
+    The guarantee has the kind of the budget: epsilon-DP, rho-zCDP or (epsilon, delta)-DP. It holds
+    for every input, under add-remove and under replace-one, for rows and for persons with at most k
+    rows. For (epsilon, delta) the mechanism uses Gaussian noise with its exact curve. It uses
+    Laplace noise if that is smaller, and then spends no delta.
 
     Sensitivity
     -----------
-    The look takes from sum w w', w = (z, t), its diagonal and last column: sum z_j^2, sum t z_j and
-    sum t^2. In lattice units ||z|| <= Q, |z_j| <= u (a feature lies in [-1, 1], and is only
-    shortened after that), t <= T. What a row adds has
+    Let w = (z, t) be an encoded row z with its intercept t. The pilot query releases the diagonal
+    and the last column of sum w w'. These are the sums of z_j^2, t z_j and t^2. In lattice steps,
+    ||z|| <= Q, |z_j| <= u and t <= T. A row adds a vector with
 
-        l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2;
+        l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2.
 
-    what a unit adds is at most k times as long. `pilot_sensitivities` bounds the change if one unit
-    replaces another (docs/proofs/pilot.md). Every number gets its own discrete Gaussian of
-    variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
-    one, is the second moment of mapped rows, clipped at a radius that the first tells. Its share of
-    the budget is one of a few that are known beforehand; which, follows from what the first look
-    tells. On each of these paths the parts add up to the whole budget, and the laws of all are
-    calibrated before anything is read. Then counts of rows by the norm of their map
-    (`mechanisms.radius` has the proof), which are published whole
-    and tell the radius of the release: again the second moment of clipped mapped rows. Of both the
-    sensitivity is that of any clipped rows (`Gaussian`, `MatrixLaplace`): a map, a radius and their
-    lattice depend on the data through looks before them alone, and the laws are calibrated to that
-    lattice. Costs add up adaptively, in exact rationals: epsilon by basic composition, rho, and for
-    (epsilon, delta) mu^2 / 2 = rho with variances 8 larger (`gaussian`).
+    A privacy unit adds a vector that is at most k times as long. `pilot_sensitivities` bounds the
+    change if one unit replaces another (docs/proofs/pilot.md). Each sum gets discrete Gaussian
+    noise with variance l2^2 / (2 rho), or discrete Laplace noise with scale l1 / epsilon.
+
+    The directions query, which is optional, releases the second moment of the standardized rows.
+    The pilot query determines its clipping radius and its part of the budget. The possible parts
+    are fixed in advance. On each branch all parts add up to the whole budget. The noise of every
+    branch is calibrated before the mechanism reads the data.
+
+    The norm histogram counts the transformed rows by norm (`mechanisms.radius` has the proof). The
+    histogram determines the clipping radius of the last round, which releases the second moment of
+    the clipped, transformed rows.
+
+    The sensitivity of each second moment is the sensitivity for any clipped rows (see `Gaussian`
+    and `MatrixLaplace`). Its map, radius and lattice depend on the data only through earlier
+    rounds, and its noise is calibrated to its lattice. The costs of the rounds compose adaptively,
+    in exact fractions. Epsilon and rho add up. For (epsilon, delta), mu^2 / 2 = rho adds up, and
+    each variance is 8 larger (see `gaussian`).
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one.
+    The schema, the budget, the order of the matrix and the running time are not protected. Under
+    replace-one the number of rows (or persons) is public.
 
     Parameters
     ----------
     look_share : float in (0, 1), public
-        Share of the budget for means and spreads.
+        Fraction of the budget for the pilot query, which estimates means and variances.
+
     radius_share : float in (0, 1), public
-        Share of the budget for counts of mapped rows by length: for the radius at which they are
-        clipped, and for what that takes.
+        Fraction of the budget for the norm histogram, which determines the clipping radius and
+        estimates the clipping bias.
+
     trace_share : float in [0, 1), public
-        Share of the release for the trace under add/remove.
+        Fraction of the last round for the trace under add-remove.
+
     power : float in [0, 1], public
-        Features are divided by this power of their standard deviation: 0 leaves their scale, 1
-        gives all the same; between them, errors are smallest where they are largest.
+        Power of the standard deviation that divides each feature. With 0 the features keep their
+        scale. With 1 all features have the same scale. A value between them reduces the largest
+        errors most.
+
     directions_share : float in [0, 1), public
-        Share of the budget for a second look, at all directions of the rows that the first has
-        mapped, clipped at one to four times their root mean square length, the less the more its
-        noise drowns; then each direction is divided by a power of its standard deviation. For
-        correlations and regressions of numbers. Rows with a rare level would be long then. 0: no
-        second look.
+        Fraction of the budget for the directions query. The query clips the standardized rows at 1
+        to 4 times their root mean square norm, and less noise allows a larger radius. The mechanism
+        then divides each direction by a power of its standard deviation. The query improves
+        correlations and regressions of numeric columns. With 0 there is no directions query.
+
     directions_most : float in [0, 1), public
-        That share is doubled, while it is not above this one, where the first look tells of so few
-        rows that the second one's noise would spoil the map; where even then it would hide most
-        directions, there is none. 0: never.
+        Largest fraction of the budget for the directions query. For small tables the mechanism
+        doubles `directions_share` up to this limit. It skips the query if the noise would still
+        hide most directions. With 0 the mechanism always uses `directions_share`.
+
     directions_power : float in [0, 1], public
-        Power of its standard deviation by which a direction is divided.
+        Power of the standard deviation that divides each direction.
+
     loss_weight : float above 0, public
-        What errors by a clip count beside those by noise where the radius is chosen. Below 1 it is
-        shorter: what a clip takes from all directions alike changes no correlation and no
-        coefficient. Above 1 it is longer, for the moment as a whole, from which it is missing.
+        Weight of the clipping bias relative to the noise in the choice of the radius. A weight
+        below 1 gives a smaller radius, for correlations and regression coefficients. An equal loss
+        in all directions does not change them. A weight above 1 gives a larger radius, for the
+        second moment as a whole.
 
     Returns
     -------
     Release
-        (d, d) integers about mapped rows, the map (`Release.linear_map`) and its center, the trace,
-        the noise law: that of matrix-laplace for a pure budget, that of gaussian for zCDP; for
-        (epsilon, delta) whichever is less.
+        Integers of shape (d, d) for the transformed rows, the map (`Release.linear_map`), its
+        center, the trace, and the noise distribution. The noise is the noise of matrix-laplace for
+        a pure budget and the noise of gaussian for zCDP. For (epsilon, delta) it is the smaller of
+        the two.
 
     Raises
     ------
     MechanismError
-        The schema has no intercept, or the budget is too small for the noise. Before anything
-        is read.
+        The schema has no intercept, or the budget is too small for the noise. dpcov has not read
+        any data.
+
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        The disk has no space for a private copy of data that can be read only once. The budget is
+        spent.
 
     Cost
     ----
-    Three passes over the data (six with persons); the noise of one release, of 2 p + 1 numbers,
-    and of a count for each half octave of the squared length of mapped rows, from 1/64 of its
-    mean up. With a second look four (eight), its noise, and of each row three
-    products with a (p, p) matrix.
+    The mechanism reads the data 3 times (6 times to protect persons). It draws the noise of one
+    release, of 2 p + 1 sums, and of the counts. The histogram has 2 counts for each doubling of the
+    squared norm, from 1/64 of its mean. With a directions query the mechanism reads the data 4
+    times (8 times to protect persons) and draws the noise of this query. It also multiplies each
+    row by a (p, p) matrix 3 times.
 
     Source
     ------
-    dpcov. Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, for rounds of cheap looks
-    that let later ones add less noise; this is one such round, on 2 p + 1 numbers where theirs
-    takes a matrix (`Preconditioned`).
+    dpcov. Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, proposed cheap first rounds
+    that let later rounds add less noise. The pilot query is such a round with 2 p + 1 numbers.
+    The rounds of CoinPress release a matrix (see `Preconditioned`).
 
     Examples
     --------
@@ -241,14 +297,14 @@ class Standardized(Mechanism):
 
     @property
     def passes(self) -> int:
-        """The look, a second one if there is any, the radius, the release."""
+        """Maximum number of times that the mechanism reads the data: once for each round."""
         return 3 if self.directions_share == 0 else 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         if lattice.intercept_units == 0:
             raise MechanismError(
-                f"{self.name} takes features about their means, which only an intercept tells. "
-                "Give the schema an intercept (the default is 0.3), or choose another mechanism."
+                f"The mechanism {self.name} needs means, and means need an intercept. Set "
+                "intercept = 0.3 in the schema, or choose another mechanism."
             )
         relation = Neighbors(neighbors)
         return by_budget(
@@ -259,12 +315,12 @@ class Standardized(Mechanism):
         )
 
     def _laplace(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        """Calibrate Laplace noise, which is pure and spends no delta."""
+        """Calibrate Laplace noise, which spends epsilon and no delta."""
         epsilon = pure_epsilon(self.name, budget)
         guarantee = pure_guarantee(lattice, epsilon, neighbors)
         laws = laplace_laws(lattice, neighbors, *self._spent(epsilon))
 
-        # Of the longest images that a lattice holds: others have less noise, in lattice units.
+        # The calibration is for the largest norm on a lattice. Smaller norms need less noise.
         def of_images(stated: Guarantee, spent: Fraction) -> additive.Calibration:
             return nuclear_calibration(
                 lattice.relative(), stated, spent, self.trace_share, pure_noise
@@ -296,7 +352,7 @@ class Standardized(Mechanism):
             grid, spent, draws = drawn(path.directions, plain, radius, entropy)
             moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
             directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
-            # Of the release's own stream, so that a seed repeats the map as well.
+            # The generator uses the noise stream of the release, so a seed also repeats the map.
             generator = simulation_generator(int(entropy.words(1)[0]))
             images = Images.by_direction(directions, self.directions_power, generator) or images
         ends = bin_ends(images.typical, images.longest)
@@ -311,7 +367,7 @@ class Standardized(Mechanism):
         return replace(made, lengths=lengths, sums=sums, directions=directions)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
-        """By the look and by the counts, on every path."""
+        """Return the cost of the pilot query and of the counts, the same on every branch."""
         return exact(self.look_share) * budget, exact(self.radius_share) * budget
 
     def _paths(
@@ -320,7 +376,7 @@ class Standardized(Mechanism):
         budget: Fraction,
         of_images: Callable[[Guarantee, Fraction], additive.Calibration],
     ) -> tuple[Path, ...]:
-        """What may follow the first look: a second one, its share doubled ever again, or none."""
+        """Return all branches: directions queries with doubled fractions, or no such query."""
         left = budget - sum(self._spent(budget))
 
         def path(share: float) -> Path:
@@ -335,16 +391,17 @@ class Standardized(Mechanism):
         return tuple(map(path, [*shares, 0.0] if self.directions_most > 0 else shares))
 
 
-# What `auto` takes of it.
+# The variants that `auto` uses: without and with a directions query.
 BY_COLUMN = Standardized()
 BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.03, directions_most=0.24)
 
 
 def noise_of_rounds(laws: Calibration) -> float:
-    """Return the noise of all rounds in one number, to compare two calibrations.
+    """Return the noise of all rounds as one number, to compare two calibrations.
 
-    It is a weighted geometric mean of the standard deviations. Its ratio predicts the ratio of the
-    errors of two releases (`benchmarks/noise_choice.py` measures both).
+    The number is a weighted geometric mean of the standard deviations of the rounds. The ratio of
+    two such numbers predicts the ratio of the errors of two releases. The script
+    `benchmarks/noise_choice.py` measures both ratios.
     """
     first = laws.paths[0]
     before = [laws.look.standard_deviation, laws.counts.standard_deviation]
@@ -358,7 +415,7 @@ def noise_of_rounds(laws: Calibration) -> float:
 def laplace_laws(
     lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction
 ) -> tuple[ScalarLaplace, ScalarLaplace]:
-    """Laws of the look's numbers and of counts of rows, that spend these epsilons."""
+    """Return Laplace noise for the pilot query and for the counts, at these costs in epsilon."""
     rows = neighbors.sides * lattice.unit.max_rows
     of_look = ScalarLaplace(pilot_sensitivities(lattice, neighbors)[1] / looking)
     return of_look, ScalarLaplace(rows / counting)
@@ -367,20 +424,25 @@ def laplace_laws(
 def gaussian_laws(
     lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction, extra: int
 ) -> tuple[ScalarGaussian, ScalarGaussian]:
-    """The same for these rhos; variances are larger by `extra` (`gaussian.concentration`)."""
+    """Return Gaussian noise for the pilot query and for the counts, at these costs in rho.
+
+    Each variance is larger by `extra` (see `gaussian.concentration`).
+    """
     squared, _ = pilot_sensitivities(lattice, neighbors)
     of_look = ScalarGaussian(squared / (2 * looking) + extra)
     return of_look, count_law(lattice, counting / neighbors.sides, extra)
 
 
 def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: float) -> float:
-    """The radius of least predicted error: the noise in an entry, and what a clip may take from it.
+    """Return the clipping radius with the smallest predicted error of an entry.
 
-    Of the latter, T2 in all, p^2 entries miss as much as p columns by the law of `denoise.clipped`;
-    it counts by `weight`.
+    The error has two parts: the noise of the entry and the clipping bias, multiplied by `weight`.
+    The norm histogram estimates the total bias. `denoise.clipped` describes how the total bias
+    spreads over the entries.
     """
-    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # where the radius is 1
-    squares = lengths.ends[-1] * 2.0 ** (-np.arange(STEPS * len(lengths.ends) / BINS) / STEPS)
+    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for the radius 1
+    steps = np.arange(RADII_PER_DOUBLING * len(lengths.ends) / BINS)
+    squares = lengths.ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
     taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
     errors = np.hypot(noise * squares, weight * UNLIKE * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
@@ -389,9 +451,10 @@ def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: floa
 def drawn(
     laws: additive.Calibration, plain: Lattice, radius: float, entropy: Entropy
 ) -> tuple[Lattice, additive.Calibration, additive.Draws]:
-    """The lattice of images clipped at `radius`, laws that spend as much there, one draw of each.
+    """Return the lattice of rows clipped at a radius, its noise distributions, and one draw.
 
-    A radius and a map come from looks before alone, so what is spent is what `laws` say.
+    The noise distributions on the new lattice cost as much as `laws`, because the radius depends on
+    the data only through earlier rounds.
     """
     lattice = plain.of_images(radius)
     there = laws.at(lattice)
@@ -399,27 +462,42 @@ def drawn(
 
 
 def look_radius(images: Images, law: MatrixLaw, p: int) -> float:
-    """Where a look at directions clips: up to `REACH` times the typical length, less where few.
+    """Return the clipping radius of the directions query.
 
-    Noise in a direction grows with the squared radius; beyond `DROWNS` of what a direction has on
-    average it costs more than a clip.
+    The radius is 1 to `MAX_RADIUS_FACTOR` times the root mean square norm of the transformed rows.
+    The noise in a direction grows with the squared radius. The function reduces the radius if the
+    noise ratio exceeds `MAX_CLIPPING_NOISE_RATIO`.
     """
-    reach = math.sqrt(DROWNS / noise_share(law, images.count, p))
-    return min(images.typical * min(max(reach, 1.0), REACH), images.longest)
+    reach = math.sqrt(MAX_CLIPPING_NOISE_RATIO / noise_share(law, images.count, p))
+    return min(images.typical * min(max(reach, 1.0), MAX_RADIUS_FACTOR), images.longest)
 
 
 def noise_share(law: MatrixLaw, count: float, p: int) -> float:
-    """Noise in a direction over what one has on average, of rows clipped at the typical length."""
+    """Return the noise ratio of a direction for rows clipped at their root mean square norm."""
     return math.sqrt(law.diagonal_variance) / UNITS**2 * p**1.5 / count
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the look tells: a center and variances about it, (p,), of features in [-1, 1].
+    """Estimates from the pilot query, for p features in [-1, 1].
 
-    And about how many rows there are, and which share of their squared length about the center may
-    be but its error. Of each feature in `gaps`, which has the positions of their marks, mean and
-    variance are those of the rows that have it.
+    Attributes
+    ----------
+    center : ndarray, shape (p,)
+        Estimated means. For a feature with missing cells, the mean of the rows that have a value.
+
+    variances : ndarray, shape (p,)
+        Estimated variances, with a margin for the noise.
+
+    count : float
+        Estimated number of rows, at least 1.
+
+    gaps : mapping of int to int
+        Position of the missingness indicator for each feature with missing cells.
+
+    astray : float
+        Squared error of the center, as a fraction of the mean squared norm about the center.
+
     """
 
     center: Vector
@@ -429,24 +507,42 @@ class Spread:
     astray: float = 0.0
 
     def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
-        """Rows about the center, in units of this power of the standard deviations.
+        """Return the standardizing transformation.
 
-        If they are to be `on_grid`, units are powers of two, and so is what the center is a
-        multiple of: the step of images of any radius (`Lattice.of_images`), or far below the
-        deviation. Then bounds, midpoints and levels are on the grid of images too.
+        The transformation subtracts the center and divides each feature by a power of its standard
+        deviation.
+
+        Parameters
+        ----------
+        power : float
+            Power of the standard deviation.
+
+        schema : Schema
+            Schema of the table.
+
+        on_grid : bool
+            True to round the units and the step of the center to powers of two. Bounds, midpoints
+            and categories are then multiples of the quantisation step of the transformed rows
+            (`Lattice.of_images`).
+
+        Returns
+        -------
+        Images
+            Transformation of the rows, with the norms of the transformed rows.
+
         """
         units: Vector = self.variances ** (power / 2)
         for at, mark in self.gaps.items():
-            units[mark] = units[at] / (GAP * math.sqrt(self.variances[at]))
+            units[mark] = units[at] / (INDICATOR_LENGTH_SDS * math.sqrt(self.variances[at]))
         units /= units.max()
         matrix, center = np.eye(len(units)), self.center.copy()
         if on_grid:
             units = np.exp2(np.rint(np.log2(units)))
             longest = longest_image(np.diag(1 / units), center, schema.effective_radius)
-            fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / FINER
+            fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / CENTER_STEPS_PER_SD
             steps = np.minimum(units * (power_above(2 * longest) / UNITS), fine)
-            center = np.rint(center / steps) * steps  # 1 is a multiple, as no variance is above 1
-        for at, mark in self.gaps.items():  # where it is missing, the image is 0: c u in place
+            center = np.rint(center / steps) * steps  # a variance is at most 1, so 1 is a multiple
+        for at, mark in self.gaps.items():  # a missing cell becomes 0 in the transformed row
             matrix[at, mark] = center[at]
             center[at] *= 1 - center[mark]
         reached = Images.reached(matrix / units[:, None], center, schema)
@@ -455,7 +551,30 @@ class Spread:
 
 
 def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[int, int]) -> Spread:
-    """Means and variances from sums with `noise` of `law`; cautious where it drowns them."""
+    """Estimate means and variances from the noisy sums of the pilot query.
+
+    Noise increases the estimated variances.
+
+    Parameters
+    ----------
+    moment : SecondMoment
+        Exact second moment of the encoded rows.
+
+    law : ScalarLaw
+        Noise distribution of each sum.
+
+    noise : ndarray of int, shape (2 p + 1,)
+        Noise of each sum, in squared lattice steps.
+
+    gaps : mapping of int to int
+        Position of the missingness indicator for each feature with missing cells.
+
+    Returns
+    -------
+    Spread
+        Estimates from the noisy sums.
+
+    """
     p, step = moment.lattice.features, moment.lattice.step
     constant = moment.lattice.intercept_units * step
     squares, products, corner = _sums(moment, noise)
@@ -464,54 +583,75 @@ def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[in
     for at, mark in gaps.items():
         counts[at] -= products[mark] / constant
     count = np.maximum(1.0, counts)
-    # Where noise hides whether there are any rows, as uncertain as of one.
-    rows = np.where(count > SURE * deviation / constant**2, count, 1.0)
+    # If the noise might hide all rows, the estimates are as uncertain as for one row.
+    rows = np.where(count > MIN_COUNT_SDS * deviation / constant**2, count, 1.0)
     of_mean, of_square = deviation / (constant * rows), deviation / rows
     center, off = pooled(products / (constant * count), of_mean)
-    # Rows that lie far off show in a matrix; nearer to a mean that is hardly known they don't.
-    blind = of_mean**2 > ANYWHERE
-    center[blind], off[blind] = 0.0, math.sqrt(ANYWHERE)
+    # A mean with more noise than the uniform prior is unknown. The midpoint is then the center.
+    blind = of_mean**2 > UNIFORM_VARIANCE
+    center[blind], off[blind] = 0.0, math.sqrt(UNIFORM_VARIANCE)
     found, unsure = pooled(squares / count - center**2, np.hypot(of_square, 2 * center * off))
     slack = 0.5 * unsure
-    variances = np.clip(np.maximum(found, slack) + slack, LEAST_SPREAD**2, 1)
+    variances = np.clip(np.maximum(found, slack) + slack, MIN_STANDARD_DEVIATION**2, 1)
     astray = float(np.sum(off**2) / np.sum(variances))
     return Spread(center, variances, max(1.0, corner / constant**2), gaps, astray)
 
 
 def pooled(found: Vector, noise: Vector) -> tuple[Vector, Vector]:
-    """Expected numbers of features, (p,), and how far off they are, from those with normal noise.
+    """Shrink noisy estimates of the features towards their common mean.
 
-    Before the look they lie about a common one, anywhere in [-1, 1], and any deviation from it is
-    as likely: how far apart they are, the noisy ones tell (Efron and Morris 1973). One that is
-    unlike the others is moved `FARTHEST` at most (the same 1972).
+    The method is empirical Bayes (Efron and Morris 1973). The prior of the common mean covers
+    [-1, 1]. The standard deviation between features has a uniform prior. Limited translation
+    restricts each shift to `MAX_SHRINKAGE_SDS` standard deviations of the noise (Efron and Morris
+    1972).
+
+    Parameters
+    ----------
+    found : ndarray, shape (p,)
+        Noisy estimates, such as means.
+
+    noise : ndarray, shape (p,)
+        Standard deviations of the normal noise in the estimates.
+
+    Returns
+    -------
+    expected : ndarray, shape (p,)
+        Posterior means, in [-1, 1].
+
+    error : ndarray, shape (p,)
+        Posterior standard deviations.
+
     """
-    apart = np.linspace(0, math.sqrt(ANYWHERE), DEVIATIONS)[:, None]
+    apart = np.linspace(0, math.sqrt(UNIFORM_VARIANCE), PRIOR_GRID_SIZE)[:, None]
     variances = apart**2 + noise**2
-    total = np.sum(1 / variances, axis=1) + 1 / ANYWHERE
+    total = np.sum(1 / variances, axis=1) + 1 / UNIFORM_VARIANCE
     common = np.sum(found / variances, axis=1) / total
     beside = found - common[:, None]
-    squares = np.sum(beside**2 / variances, axis=1) + common**2 / ANYWHERE
+    squares = np.sum(beside**2 / variances, axis=1) + common**2 / UNIFORM_VARIANCE
     likelihoods = -0.5 * (squares + np.log(variances).sum(axis=1) + np.log(total))
     chances = np.exp(likelihoods - likelihoods.max())
     chances /= chances.sum()
-    pulled = noise**2 / variances  # shares of the common mean
+    pulled = noise**2 / variances  # weights of the common mean
     centers = found - pulled * beside
     center = chances @ centers
     squared = pulled * apart**2 + pulled**2 / total[:, None]
     off = np.sqrt(chances @ (squared + (centers - center) ** 2))
-    reach = FARTHEST * noise
+    reach = MAX_SHRINKAGE_SDS * noise
     return np.clip(np.clip(center, found - reach, found + reach), -1, 1), off
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:
-    """Noisy sums of squares, of products with the intercept, and of the intercept's squares."""
+    """Return the noisy sums of the squares, of the products with t, and of t^2.
+
+    The number t is the intercept of a row.
+    """
     p = moment.lattice.features
     noisy = np.array(noisy_sums(moment, noise), float) * moment.lattice.step**2
     return noisy[:p], noisy[p:-1], float(noisy[-1])
 
 
 def noisy_sums(moment: SecondMoment, noise: Integers) -> tuple[int, ...]:
-    """The same as they are published, in squared lattice steps."""
+    """Return the noisy sums as the release publishes them, in squared lattice steps."""
     units, p = moment.units, moment.lattice.features
     exactly = [*np.diag(units)[:p], *units[:p, -1], units[-1, -1]]
     return tuple(int(one) + int(more) for one, more in zip(exactly, noise, strict=True))

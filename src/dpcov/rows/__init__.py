@@ -1,1 +1,1 @@
-"""What a row is: its schema, its cells, its image and exact sums of images."""
+"""Schemas, data sources, encoded rows and exact second moments."""

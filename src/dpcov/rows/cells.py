@@ -1,8 +1,9 @@
-"""What the cells of a column say: numbers and declared levels, whatever type they came in.
+"""Cells of a column: conversion to numbers, dates and categories.
 
-Every function here is total: any cell of any type has a meaning, and it depends on no other cell.
-It is the one grammar of all doors: the number 1 is the same as 1, 1.0, true, or the texts " 1" and
-"1.0". What was read before comes as an array of NumPy, and is what was read.
+Every function accepts any cell of any type, and the result for a cell depends on no other cell. All
+data sources use these rules. For example, the cells 1, 1.0, true, " 1" and "1.0" are the same
+number. Functions also accept a NumPy array of values that are converted already, and return the
+array unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.rows.dates import DAY, FIRST, LAST, MOST_EAST, PATTERN, SECOND, moment_of
+from dpcov.rows.dates import DAY, FIRST, LAST, MAX_OFFSET_HOURS, PATTERN, SECOND, moment_of
 from dpcov.rows.numbers import (
     EXACT,
     Numbers,
@@ -35,40 +36,80 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix
     from dpcov.rows.schema import Reading
 
-LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
-BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
+MAX_CELL_BYTES = 2**16  # maximum length of a text in bytes; a longer text is missing
+BATCH_CELLS = 2**22  # maximum number of cells in a batch: 32 MiB of float64
 
-_PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
-MOST_DIGITS = 76  # of the widest type of numbers
-FINEST = 200  # digits behind the point, zeros too: at very many Arrow ends the process
+# Usual spelling of a number. Codes such as 01 or 1E0 do not match.
+_PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
+MAX_DECIMAL_DIGITS = 76  # precision of Arrow's widest decimal type, in digits
+MAX_DECIMAL_PLACES = (
+    200  # maximum number of decimal places; Arrow aborts the process at very large numbers
+)
 _TRUTHS = {"true": Decimal(1), "false": Decimal(0)}
 
 
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
-    """Values of a column in a plain type, without outer blanks; null where a text means missing.
+    """Return the cells of a column in a plain type, with missing texts as null.
 
-    A text that is longer than `LONGEST_CELL` is missing too.
+    Texts lose outer blanks. A text longer than `MAX_CELL_BYTES` bytes is missing.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in any Arrow type.
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    pyarrow.Array, length n
+        Cells without dictionary, run-end or view encoding.
+
     """
     values = plain(values)
     if not is_text(values.type):
         return values
-    absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
+    absent = pc.greater(pc.binary_length(values), MAX_CELL_BYTES)
     values = trimmed(values)
     absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
     return pc.if_else(absent, None, values)
 
 
 def is_missing(values: pa.Array, missing: tuple[str, ...]) -> Booleans:
-    """Which of these `cells` are null, NaN, or a number that is declared missing."""
+    """Return True for each cell that is null, NaN, or a number declared as missing.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Result of `cells`.
+    missing : tuple of str
+        Texts that mean a missing value; numbers among them apply to numeric columns too.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    """
     null: Booleans = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     codes = _missing_codes(missing, pa.types.is_boolean(values.type))
     return null | Numbers.of(values).among(codes) if codes else null
 
 
 def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | None:
-    """Of a dictionary, its values and where each cell's is among them, -1 for null.
+    """Split a dictionary-encoded column into its values and the index of each cell.
 
-    Of one that is longer than the column, only the values that occur.
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in any Arrow type.
+
+    Returns
+    -------
+    tuple of (pyarrow.Array, ndarray of int of shape (n,)) or None
+        Values, and the index of each cell among the values (-1 for null). If the dictionary is
+        longer than the column, only values that occur are returned. The result is None if the
+        column has no dictionary, view or run-end encoding.
+
     """
     values = as_dictionary(values)
     if not pa.types.is_dictionary(values.type):
@@ -87,7 +128,10 @@ def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | No
 
 
 def as_dictionary(values: pa.Array) -> pa.Array:
-    """Views and runs, where one value may be there for many cells, as a dictionary."""
+    """Convert view-encoded and run-end-encoded cells to a dictionary.
+
+    Cells in any other encoding are returned unchanged.
+    """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return as_dictionary(values.storage)
@@ -99,7 +143,7 @@ def as_dictionary(values: pa.Array) -> pa.Array:
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """Values without dictionaries, runs, views and names of types."""
+    """Decode dictionaries, runs, views and extension types to a plain Arrow type."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return plain(values.storage)
@@ -115,25 +159,55 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def _runs(values: pa.RunEndEncodedArray) -> pa.Array:
-    """Where each cell's value is among those of the runs, which may be of any type."""
+    """Return the index of each cell among the values of a run-end-encoded array."""
     numbered = pa.array(np.arange(len(values.values)))
     whole = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(values.run_ends, numbered))
     return whole.slice(values.offset, len(values))
 
 
 def numbers_of(values: pa.Array | Matrix, missing: tuple[str, ...]) -> Matrix:
-    """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
+    """Convert the cells of a column to numbers.
+
+    Parameters
+    ----------
+    values : pyarrow.Array or ndarray, length n
+        Cells in any type; an ndarray is returned unchanged.
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        Numbers; NaN if a cell is null, not a number, or declared as missing.
+
+    """
     if isinstance(values, np.ndarray):
         return values
     if (parts := distinct(values)) is not None:
         return np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
-    return told_numbers(values, "number", missing).floats
+    return as_numbers(values, "number", missing).floats
 
 
-def told_numbers(values: pa.Array, reading: Reading, missing: tuple[str, ...]) -> Numbers:
-    """Cells of a plain type as numbers, without those that are missing or of another reading.
+def as_numbers(values: pa.Array, reading: Reading, missing: tuple[str, ...]) -> Numbers:
+    """Convert cells of a plain type to numbers of the given kind.
 
-    -999 means missing however it is written, and in columns of numbers too.
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in a plain type.
+
+    reading : {"number", "whole", "flag", "day", "second"}
+        Which numbers are valid: all numbers, whole numbers ("whole"), or 0 and 1 ("flag").
+
+    missing : tuple of str
+        Texts that mean a missing value. The text "-999" excludes the number -999 in every spelling,
+        also in numeric columns.
+
+    Returns
+    -------
+    Numbers
+        The valid numbers.
+
     """
     values = cells(values, missing)
     found = Numbers.of(values)
@@ -141,11 +215,29 @@ def told_numbers(values: pa.Array, reading: Reading, missing: tuple[str, ...]) -
         found = found.only(~found.among(codes))
     if reading == "whole":
         return found.only(found.whole())
-    return found.only(found.among(FLAGS)) if reading == "flag" else found
+    return found.only(found.among(FLAG_VALUES)) if reading == "flag" else found
 
 
 def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ...]) -> Matrix:
-    """The cells of a column as the numbers that its kind makes of them; NaN for any other cell."""
+    """Convert the cells of a column to the numbers that its declared kind allows.
+
+    Parameters
+    ----------
+    values : pyarrow.Array or ndarray, length n
+        Cells in any type; an ndarray is returned unchanged.
+
+    column : Numeric
+        Declaration of the column.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        Numbers, days or seconds; NaN for any other cell.
+
+    """
     if isinstance(values, np.ndarray):
         return values
     if column.reading in ("day", "second"):
@@ -155,24 +247,42 @@ def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ..
         return np.where(moments == NEVER, np.nan, found)
     if (parts := distinct(values)) is not None:
         return np.append(values_of(parts[0], column, missing), np.nan).take(parts[1])
-    return told_numbers(values, column.reading, missing).floats
+    return as_numbers(values, column.reading, missing).floats
 
 
 def moments_of(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Integers:
-    """Days of a column of dates, microseconds of one of times; `NEVER` for any other cell."""
+    """Convert the cells of a date or time column to integers.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in any type.
+
+    column : Numeric
+        Declaration of the column, of the kind date or time.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Days for dates, microseconds for times; `NEVER` for any other cell.
+
+    """
     moments = _moments(values, missing)
-    told = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
+    excluded = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
     found = moments // DAY if column.reading == "day" else moments
-    return np.where(np.isin(moments, np.array([NEVER, *told])), NEVER, found)
+    return np.where(np.isin(moments, np.array([NEVER, *excluded])), NEVER, found)
 
 
 def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
-    """Microseconds since 1970 of dates and times, and of the texts of such; else `NEVER`."""
+    """Return microseconds since 1970-01-01 for dates, times and their texts; otherwise `NEVER`."""
     if (parts := distinct(values)) is not None:
         return np.append(_moments(parts[0], missing), NEVER).take(parts[1])
     values = cells(values, missing)
     if is_text(values.type):
-        words = values.dictionary_encode()  # days are few, and words are dear
+        words = values.dictionary_encode()  # few distinct days; parsing texts is slow
         places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return np.append(_spelt_moments(words.dictionary), NEVER).take(places)
     kind = values.type
@@ -189,13 +299,13 @@ def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
     return np.where(valid, moments, NEVER)
 
 
-NEVER = np.int64(-(2**63))
-FLAGS = (Decimal(0), Decimal(1))
-_TICKS = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": DAY, "ns": DAY * 1000}  # of a day
+NEVER = np.int64(-(2**63))  # stands for a cell that is not a date or time
+FLAG_VALUES = (Decimal(0), Decimal(1))
+_TICKS = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": DAY, "ns": DAY * 1000}  # per day
 
 
 def _spelt_moments(texts: pa.Array) -> Integers:
-    """The same of texts, by the grammar of dates."""
+    """Return microseconds since 1970-01-01 for texts in ISO 8601; otherwise `NEVER`."""
     found = pc.extract_regex(texts, PATTERN)
 
     def part(name: str) -> Integers:
@@ -210,7 +320,7 @@ def _spelt_moments(texts: pa.Array) -> Integers:
     fits &= days.astype("datetime64[M]") == first
     for name, most in (("hour", 23), ("minute", 59), ("second", 59), ("after", 59)):
         fits &= part(name) <= most
-    fits &= part("east") < MOST_EAST
+    fits &= part("east") < MAX_OFFSET_HOURS
     digits = pc.utf8_slice_codeunits(pc.struct_field(found, "fraction"), 0, 6)
     fraction = pc.utf8_rpad(digits, 6, "0").cast(pa.int64()).fill_null(0)
     east = (part("east") * 60 + part("after")) * 60
@@ -226,7 +336,25 @@ def _spelt_moments(texts: pa.Array) -> Integers:
 def codes_of(
     values: pa.Array | Integers, column: Categorical, missing: tuple[str, ...]
 ) -> Integers:
-    """Index of each cell's indicator among `column.labels`, or -1 for none."""
+    """Return the index of each cell among the indicator columns of a categorical column.
+
+    Parameters
+    ----------
+    values : pyarrow.Array or ndarray, length n
+        Cells in any type; an ndarray is returned unchanged.
+
+    column : Categorical
+        Declaration of the column.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Positions in `column.labels`; -1 for a cell without an indicator.
+
+    """
     if isinstance(values, np.ndarray):
         return values
     if (parts := distinct(values)) is not None:
@@ -240,11 +368,18 @@ def codes_of(
 
 
 def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> Integers:
-    """Position of each value among the declared ones, in the values' own type, or -1.
+    """Return the position of each cell among the declared levels, or -1.
 
-    A text is met letter by letter first; then true and false in any case; then a number by any
-    spelling of it, or, where it was declared as a text, by a plain one, so that the codes 01 and
-    1E0 are not 1. True and false are 1 and 0 where nothing else is declared to be.
+    The function compares cells with levels in the type of the cells. The rules for texts apply in
+    this order:
+
+    - A text that equals the level character by character.
+    - "true" and "false" in any case, if declared.
+    - Any spelling of a level that was declared as a number.
+    - A plain spelling of a level that was declared as a text and is a number. The codes 01 and 1E0
+      are therefore not 1.
+
+    True and false also mean 1 and 0 if no other level has this meaning.
     """
     kind = values.type
     texts = dict(enumerate(map(level_text, declared)))
@@ -264,11 +399,11 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         read = parsed(others)
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
-        # From 2^53 on letters alone tell: two integers may be parsed as one float64.
+        # From 2^53 on two integers can have the same float64, so only equal texts match.
         numbers = {i: number for i, number in numbers.items() if -EXACT < number < EXACT}
         typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
-        told = _confirmed(others, read, _lookup(read, typed), numbers)
-        found = np.where(found < 0, told, found)
+        exact = _confirmed(others, read, _lookup(read, typed), numbers)
+        found = np.where(found < 0, exact, found)
         plain = pc.if_else(pc.match_substring_regex(others, _PLAIN_NUMBER), read, None)
         alike = {i: float(numbers[i]) for i in by_text & set(numbers)}
         spelt = {i: number for i, number in alike.items() if level_text(number) == texts[i]}
@@ -279,7 +414,7 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
 def _confirmed(
     texts: pa.Array, read: pa.Array, found: Integers, numbers: Mapping[int, Decimal]
 ) -> Integers:
-    """What was found by float64, without texts of numbers that only round to it."""
+    """Remove matches of texts whose exact number only rounds to the declared number."""
     floats = read.to_numpy(zero_copy_only=False)
     for i in np.unique(found[found >= 0]).tolist():
         at = np.flatnonzero(found == i)
@@ -289,7 +424,7 @@ def _confirmed(
 
 
 def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, bool]]:
-    """The numbers and the truth values that declared texts stand for."""
+    """Return the numbers and the truth values that declared texts represent."""
     numbers = {i: n for i, text in texts.items() if (n := _finite_number(text)) is not None}
     words = {"true": True, "false": False}
     truths = {i: words[text.lower()] for i, text in texts.items() if text.lower() in words}
@@ -299,23 +434,28 @@ def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, b
 
 
 def _finite_number(text: str) -> Decimal | None:
+    """Return the finite number that a text represents; None for any other text."""
     number = exact_number(text)
     return number if number is not None and number.is_finite() else None
 
 
 def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int, pa.Scalar]:
+    """Convert declared numbers to an Arrow type; leave out numbers that the type cannot hold."""
     found = {i: _in_type(number, kind) for i, number in numbers.items()}
     return {i: number for i, number in found.items() if number is not None}
 
 
 def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
-    """The number in a type of numbers; None where it can't be there."""
+    """Convert a number to an Arrow type; return None if the type cannot hold the number."""
     if pa.types.is_floating(kind):
         return pa.scalar(float(number), kind) if -EXACT <= number <= EXACT else None
-    if number.adjusted() > MOST_DIGITS or int(number.as_tuple().exponent) < -FINEST:
+    if (
+        number.adjusted() > MAX_DECIMAL_DIGITS
+        or int(number.as_tuple().exponent) < -MAX_DECIMAL_PLACES
+    ):
         return None
     if pa.types.is_integer(kind) and number != number.to_integral_value():
-        return None  # Arrow would cut it to an integer
+        return None  # Arrow would truncate the number to an integer
     try:
         return pa.scalar(int(number) if pa.types.is_integer(kind) else number, kind)
     except (pa.ArrowException, OverflowError, TypeError):
@@ -323,10 +463,10 @@ def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
 
 
 def _lookup(values: pa.Array, wanted: Mapping[int, Any]) -> Integers:
-    """Key in `wanted` of each value, or -1."""
+    """Return the key in `wanted` whose value equals each cell, or -1."""
     if not wanted:
         return np.full(len(values), -1, np.int64)
-    if pa.types.is_float16(values.type):  # for which Arrow has no such functions
+    if pa.types.is_float16(values.type):  # Arrow has no such functions for float16
         wanted = {i: one.cast(pa.float32()) for i, one in wanted.items()}
         values = values.cast(pa.float32())
     if pa.types.is_floating(values.type):
@@ -337,18 +477,24 @@ def _lookup(values: pa.Array, wanted: Mapping[int, Any]) -> Integers:
 
 
 def batch_rows(columns: int) -> int:
-    """Rows of a batch so that memory does not grow with the number of columns."""
+    """Return the number of rows of a batch.
+
+    The memory of a batch is then independent of the number of columns.
+    """
     return max(1, min(65536, BATCH_CELLS // max(columns, 1)))
 
 
 def is_moment(kind: pa.DataType) -> bool:
-    """Whether a plain type holds dates, or dates with times."""
+    """Return True if a plain Arrow type holds dates, or dates with times."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 @lru_cache
 def _missing_codes(missing: tuple[str, ...], are_truths: bool) -> tuple[Decimal, ...]:
-    """Numbers that are declared missing; in a column of truth values true and false are some."""
+    """Return the numbers among the texts that mean a missing value.
+
+    For a column of truth values, the texts true and false count as numbers too.
+    """
     found = [number for text in missing if (number := exact_number(text.strip())) is not None]
     truths = [_TRUTHS[text.strip().lower()] for text in missing if text.strip().lower() in _TRUTHS]
     return (*found, *truths) if are_truths else (*found,)

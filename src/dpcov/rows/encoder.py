@@ -1,13 +1,15 @@
-"""From table cells to integer rows: encode, map, clip, round, certify.
+"""Encoder: from table cells to integer rows with a bounded norm.
 
-Every function here is total: whatever a cell holds, the row gets an integer image with
-squared norm at most Q^2, and that image depends on this row alone (elementwise IEEE arithmetic
-and sums in a fixed order; never a BLAS call on inexact values). See docs/proofs/release.md 2, 3.
+The encoder transforms each row in five steps: encode, apply a linear map, clip, round, and certify
+the norm. Every function accepts any cell. The squared norm of the resulting integer row is at most
+Q^2, where Q is the clipping radius in lattice steps. The result depends on this row alone, because
+dpcov uses elementwise arithmetic and sums in a fixed order. The proof is in
+docs/proofs/release.md 2, 3.
 
-A column is encoded right after it was read, while the processor still has it in its cache, into few
-bytes: numbers in float32, where that holds every integer of the grid, and levels by the place of
-their 1. Then columns are written out as blocks of rows, derived ones from the values of those that
-they are made from, which are kept as they are till then.
+To save memory traffic, the encoder compresses each column immediately after reading. Numbers become
+float32 if float32 represents every lattice point. Categories become the position of the indicator
+that is 1. The encoder then writes blocks of rows. Derived columns are computed from their parent
+columns at this point.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.rows.cells import codes_of, numbers_of, values_of
-from dpcov.rows.moment import BLOCK_ROWS, FINE_UNITS, UNITS, Lattice, LinearMap, squared_lengths
+from dpcov.rows.moment import BLOCK_ROWS, FINE_UNITS, UNITS, Lattice, LinearMap, exact_squared_norms
 from dpcov.rows.schema import Categorical, Derived, Numeric, Schema
 
 if TYPE_CHECKING:
@@ -29,21 +31,31 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix
 
-FLOAT32_INTEGERS = 2**24  # up to which float32 holds every integer
-FLOAT32_RANGES = 60  # columns with half-ranges from 2^-60 to 2^60 are scaled in float32
-CHUNK = 2**17  # cells that are encoded at a time: the second-level cache holds them
+FLOAT32_INTEGERS = 2**24  # Float32 represents every integer up to this size.
+FLOAT32_RANGES = 60  # Half-ranges from 2^-60 to 2^60 are scaled in float32.
+CHUNK_CELLS = 2**17  # Number of cells encoded at a time, which fit into the second-level cache.
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class Encoded:
-    """Encoded columns of n rows. SENSITIVE.
+    """Encoded columns of n rows.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------
-    numbers : (k, n) capped features that are numbers, or mark missing ones; not yet rounded.
-    ones : (c, n) of each categorical column, the feature that is 1; or the one after the last.
-    roots : (n,) square roots of the weights, as shares of the largest; None without weights.
-    parents : (k, n) values, within their bounds, of the columns that others are derived from.
+    numbers : ndarray of float32 or float64, shape (k, n)
+        Clipped numeric features and missingness indicators, not yet rounded.
+
+    ones : ndarray of int32, shape (c, n)
+        For each categorical column, the feature that is 1. If no feature is 1, the number of
+        features.
+
+    roots : ndarray of float, shape (n,), or None
+        Square roots of the weights, as fractions of the largest weight; None without weights.
+
+    parents : ndarray of float, shape (k, n)
+        Values of the parents of derived columns, clipped to their bounds.
 
     """
 
@@ -53,23 +65,36 @@ class Encoded:
     parents: Matrix
 
     def part(self, rows: slice) -> Encoded:
-        """These rows, in the same memory."""
+        """Return a view of the given rows."""
         roots = None if self.roots is None else self.roots[rows]
         return Encoded(self.numbers[:, rows], self.ones[:, rows], roots, self.parents[:, rows])
 
 
 class Columns:
-    """The columns of a schema on a grid.
+    """Encoder of the columns of a schema, before the linear map and the clipping.
 
     Attributes
     ----------
-    names : columns that are read.
-    largest_squared_norm : of a row, whatever its cells hold; exact.
+    names : list of str
+        Names of the columns to read.
+    largest_squared_norm : int
+        Exact bound on the squared norm of an encoded row, in squared lattice steps.
 
     """
 
     def __init__(self, schema: Schema, scales: Matrix) -> None:
-        """Take features in units of 1/`scales`, capped at 1 each."""
+        """Prepare the columns of a schema.
+
+        Parameters
+        ----------
+        schema : Schema
+            Declared columns.
+
+        scales : ndarray of float, shape (p,)
+            Number of lattice steps per unit of each feature. The absolute value of each feature is
+            clipped to 1.
+
+        """
         self._declared = schema.encoded_columns
         self._missing = schema.missing
         self._weight = schema.weight
@@ -99,7 +124,9 @@ class Columns:
             self._features[name] = here
             at = here.stop
             largest = self._caps[here].max(initial=0.0)
-            self.largest_squared_norm += int(largest) ** 2  # one feature of a column is not 0
+            self.largest_squared_norm += (
+                int(largest) ** 2
+            )  # only one feature of a column can be nonzero
         self._runs = _runs(of_numbers)
         self._shape = len(of_numbers), len(self._indicated)
         ranges = [c.half_range for c in self._declared.values() if isinstance(c, Numeric)]
@@ -107,8 +134,8 @@ class Columns:
         small = self._caps.max(initial=0.0) <= FLOAT32_INTEGERS and exponents <= FLOAT32_RANGES
         self._kind = np.dtype(np.float32 if small else np.float64)
 
-    def room(self, rows: int) -> Encoded:
-        """Memory for this many rows."""
+    def allocate(self, rows: int) -> Encoded:
+        """Allocate memory for the given number of encoded rows."""
         numbers, ones = self._shape
         return Encoded(
             np.empty((numbers, rows), self._kind),
@@ -118,22 +145,34 @@ class Columns:
         )
 
     def encode(self, batch: pa.RecordBatch) -> Encoded:
-        """All columns of a batch."""
-        encoded = self.room(batch.num_rows)
+        """Encode all columns of a batch."""
+        encoded = self.allocate(batch.num_rows)
         for name in self.names:
             self._put(name, batch.column(name), encoded)
         return encoded
 
     def put(self, name: str, values: pa.Array | pa.ChunkedArray, into: Encoded) -> None:
-        """Encode a column."""
+        """Encode one column into allocated memory.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        values : pyarrow.Array or pyarrow.ChunkedArray, length n
+            Cells of the column.
+        into : Encoded
+            Memory for n rows.
+
+        """
         at, rows = 0, into.numbers.shape[1]
         for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
             self._put(name, chunk, into.part(slice(at, at + len(chunk))))
             at += len(chunk)
         if at != rows:
-            raise ValueError("a column has not as many rows as its table")
+            raise ValueError("a column and its table have different numbers of rows")
 
     def _put(self, name: str, values: pa.Array, into: Encoded) -> None:
+        """Encode one chunk of a column into allocated memory."""
         if self._weight is not None and name == self._weight.column and into.roots is not None:
             with np.errstate(all="ignore"):
                 shares = numbers_of(values, self._missing) / self._weight.maximum
@@ -151,7 +190,7 @@ class Columns:
         elif column is not None:
             features = self._features[name]
             places = np.arange(features.start, features.stop + 1, dtype=np.int32)
-            places[-1] = len(self._caps)  # where the code -1 leads
+            places[-1] = len(self._caps)  # the code -1 selects the last entry
             codes = codes_of(values, column, self._missing)
             np.take(places, codes, out=into.ones[self._stored[name]][0], mode="wrap")
 
@@ -162,27 +201,53 @@ class Columns:
         features: slice,
         rows: NDArray[np.float32] | Matrix,
     ) -> None:
+        """Scale and clip one numeric column and its missingness indicator.
+
+        Parameters
+        ----------
+        values : ndarray of float, shape (n,)
+            Numbers; NaN for missing cells.
+
+        column : Numeric
+            Declaration of the column.
+
+        features : slice
+            Positions of the number and its indicator among all features.
+
+        rows : ndarray of float, shape (1, n) or (2, n)
+            Output, in lattice steps.
+
+        """
         midpoint, cap = column.midpoint, float(self._caps[features.start])
-        row, work = rows[0], np.empty(min(CHUNK, len(values)) if midpoint else 0)
+        row, work = rows[0], np.empty(min(CHUNK_CELLS, len(values)) if midpoint else 0)
         with np.errstate(all="ignore"):
             scale = float(self._scales[features.start]) / column.half_range
-            for start in range(0, len(values), CHUNK):
-                part, here = values[start : start + CHUNK], row[start : start + CHUNK]
+            for start in range(0, len(values), CHUNK_CELLS):
+                part, here = values[start : start + CHUNK_CELLS], row[start : start + CHUNK_CELLS]
                 if midpoint != 0:
                     part = np.subtract(part, midpoint, out=work[: len(part)])
                 here[:] = part
                 np.multiply(here, scale, out=here)
                 np.clip(here, -cap, cap, out=here)
-            # The quickest test for NaN; nothing else is taken from the sum.
+            # The fastest test for NaN. The value of the product has no other use.
             some = math.isnan(np.dot(row, row))
         missing = np.isnan(row) if some else None
-        if len(rows) > 1:  # of the indicator of a missing cell
+        if len(rows) > 1:  # the row of the missingness indicator
             rows[1] = 0.0 if missing is None else missing * self._caps[features.start + 1]
         if missing is not None:
             row[missing] = 0.0
 
     def write(self, encoded: Encoded, rows: Matrix) -> None:
-        """Write the features as integers into contiguous (p + 1, n) `rows`; the last is scratch."""
+        """Write all features as rounded integers.
+
+        Parameters
+        ----------
+        encoded : Encoded
+            Encoded columns of n rows.
+        rows : ndarray of float64, shape (p + 1, n), contiguous
+            Output in lattice steps; the last row is scratch memory.
+
+        """
         for features in self._indicated:
             rows[features] = 0.0
         for stored, features in self._runs:
@@ -199,7 +264,14 @@ class Columns:
 
 
 def _runs(features: list[int]) -> list[tuple[slice, slice]]:
-    """Which of these ascending features are neighbours: slices of the list, and of the features."""
+    """Group ascending positions into runs of neighbours.
+
+    Returns
+    -------
+    list of (slice, slice)
+        For each run, the slice of the list and the slice of the features.
+
+    """
     ends = [i for i, one in enumerate(features, 1) if one + 1 not in features[i : i + 1]]
     starts = [0, *ends]
     return [
@@ -208,19 +280,28 @@ def _runs(features: list[int]) -> list[tuple[slice, slice]]:
     ]
 
 
-BLOCK_BYTES = 2**25
-CACHE_BYTES = 2**20  # of the second-level cache, for blocks that still have more than `FEW_ROWS`
-FEW_ROWS = 2048
+BLOCK_BYTES = 2**25  # maximum size of a block in bytes
+CACHE_BYTES = 2**20  # assumed size of the second-level cache in bytes
+FEW_ROWS = 2048  # blocks fit into the cache only if they then have more rows than this
 
 
 class Scratch:
-    """Arrays that are used again and again: new memory costs more than the arithmetic in it."""
+    """Reusable arrays, because allocating memory takes longer than the arithmetic."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Matrix] = {}
 
     def array(self, name: str, *shape: int) -> Matrix:
-        """A contiguous array of this shape; what it holds is left from before."""
+        """Return an uninitialized contiguous array of the given shape.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array. A second call with the same name reuses the memory.
+        *shape : int
+            Shape of the array.
+
+        """
         size = math.prod(shape)
         if name not in self._kept or self._kept[name].size < size:
             self._kept[name] = np.empty(size)
@@ -228,22 +309,30 @@ class Scratch:
 
 
 class Encoder:
-    """Turns tables into blocks of certified integer rows for one query.
+    """Encoder of tables into blocks of integer rows with certified norms, for one query.
 
-    A row with a weight is multiplied by the square root of its share of the largest weight, before
-    the clip; its intercept too. The share is at most 1, so a row is as long as without a weight at
-    most, and every sensitivity stays what it is (docs/proofs/weights.md).
+    If the schema has weights, the encoder multiplies each row and its intercept by a factor before
+    clipping. The factor is the square root of the weight divided by the largest weight. The factor
+    is at most 1, so no norm grows and every sensitivity stays the same (docs/proofs/weights.md).
 
     Parameters
     ----------
-    schema : declared columns.
-    lattice : grid of the query (its `features` counts the outputs of `linear_map`, if any).
-    linear_map : public map applied to the encoded row before the clip.
+    schema : Schema
+        Declared columns.
+
+    lattice : Lattice
+        Lattice of the query. With a linear map, `lattice.features` is the number of its outputs.
+
+    linear_map : LinearMap, optional
+        Public map that is applied to the encoded row before clipping.
 
     Attributes
     ----------
-    columns : encodes the columns, before the map, weights and the clip.
-    intercept : the constant of a row without a weight; 0 if there is none.
+    columns : Columns
+        Encoder of the columns, before the map, the weights and the clipping.
+
+    intercept : int
+        Intercept of a row with the largest weight, in lattice steps; 0 if there is none.
 
     """
 
@@ -263,18 +352,35 @@ class Encoder:
             scales = np.ldexp(float(FINE_UNITS), linear_map.halvings)
             self._offsets = (linear_map.center * scales)[:, None]
         self.columns = Columns(schema, scales)
-        # Where the caps of the columns alone keep every row inside, they are its certificate.
+        # The bounds of the columns alone can already guarantee that every row is within the radius.
         largest = self.columns.largest_squared_norm
         self._inside = linear_map is None and largest <= lattice.side**2
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]:
-        """(d, m) integer-valued blocks of rows (z, c), in order; reuses one buffer."""
+        """Yield all rows of a batch as integer blocks of shape (d, m), in order.
+
+        All blocks share the same memory.
+        """
         encoded, scratch = self.columns.encode(batch), Scratch()
         for rows in self.block_slices(batch.num_rows, 1):
             yield self.block(encoded.part(rows), scratch)
 
     def block_slices(self, rows: int, threads: int) -> list[slice]:
-        """Slices of as many rows as a block may have, of one size, as many for each thread."""
+        """Split rows into slices of equal size, the same number for each thread.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows.
+        threads : int
+            Number of threads.
+
+        Returns
+        -------
+        list of slice
+            Slices that are small enough for one block each.
+
+        """
         wide = 8 * (self._dimension + (self._map is not None) * self._inputs)
         fitting = CACHE_BYTES // wide
         most = min(BLOCK_ROWS, fitting if fitting > FEW_ROWS else max(1, BLOCK_BYTES // wide))
@@ -283,9 +389,20 @@ class Encoder:
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
     def block(self, encoded: Encoded, scratch: Scratch) -> Matrix:
-        """(d, m) integers of these rows, m at most `BLOCK_ROWS`; in memory of `scratch`.
+        """Encode rows as an integer block.
 
-        A row is (z, c), where c is one of the `Lattice.intercept_parts`.
+        Parameters
+        ----------
+        encoded : Encoded
+            Encoded columns of m rows, with m at most `BLOCK_ROWS`.
+        scratch : Scratch
+            Memory for the result.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, m)
+            Integer rows (z, c), where c is a part of the intercept (see `Lattice.intercept_parts`).
+
         """
         features, roots, count = self._features, encoded.roots, encoded.numbers.shape[1]
         whole = scratch.array("whole", features + 1, count)
@@ -312,7 +429,7 @@ class Encoder:
         roots: Matrix | None,
         rows: Matrix,
     ) -> None:
-        """Write the image of the encoded rows to `rows`."""
+        """Apply the linear map to the encoded rows and write the result to `rows`."""
         np.subtract(unmapped, self._offsets, out=unmapped)
         if roots is not None:
             np.multiply(unmapped, roots, out=unmapped)
@@ -322,12 +439,24 @@ class Encoder:
         np.rint(linear_map.apply(unmapped) * factor, out=rows)
 
     def fine_rows(self, batch: pa.RecordBatch) -> tuple[Matrix, Matrix | None]:
-        """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped to |z| <= 2^40.
+        """Encode a batch on a lattice that is 2^20 times finer, for mechanisms that need all rows.
 
-        The grid is that of `Lattice.relative`, 2^20 times as fine. Beside them (m,) square roots of
-        the weights, as shares of the largest; None without weights.
+        The norms are computed in float64 and are not certified. A proof must not use them.
 
-        The norm is computed in float64 and has no certificate: no proof may use it.
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Table with m rows.
+
+        Returns
+        -------
+        rows : ndarray of float64, shape (p, m)
+            Integer rows without the linear map, in units of the radius * 2^-40. Each norm is at
+            most about 2^40.
+
+        roots : ndarray of float, shape (m,), or None
+            Square roots of the weights, as fractions of the largest weight; None without weights.
+
         """
         columns = Columns(self._schema, np.full(self._inputs, UNITS / self._step))
         encoded = columns.encode(batch)
@@ -344,30 +473,38 @@ class Encoder:
 
 
 def _certify(rows: Matrix, side: int) -> None:
-    """Make every column of (d, m) integer `rows` a point with a norm of at most `side`, in place.
+    """Clip every column of an integer block to a norm of at most `side`, in place.
 
-    A column that passes has every partial sum of squares at most side^2 <= 2^53, so its certificate
-    is exact. The others are moved to the radius.
+    If a column passes the test, every partial sum of its squares is at most side^2 <= 2^53. The
+    test is then exact. All other columns are scaled to the radius.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (d, m)
+        Integer rows, one per column of the array.
+    side : int
+        Clipping radius in lattice steps.
+
     """
-    others = np.flatnonzero(_outside(squared_lengths(rows), side))
+    others = np.flatnonzero(_outside(exact_squared_norms(rows), side))
     if others.size == 0:
         return
     moved = rows.take(others, axis=1)
     norms = _squared_norms(moved)
     moved = np.trunc(moved * (side / np.sqrt(norms) * (1 - 2.0**-50)))
     moved[:, ~np.isfinite(moved).all(axis=0) | ~np.isfinite(norms)] = 0.0
-    while (over := _outside(squared_lengths(moved), side)).any():
+    while (over := _outside(exact_squared_norms(moved), side)).any():
         moved[:, over] -= np.sign(moved[:, over])
     rows[:, others] = moved
 
 
 def _outside(squared: Matrix, side: int) -> Booleans:
-    """Which squared norms are above side^2, or no number."""
+    """Return True for squared norms that exceed side^2 or are NaN."""
     return ~(squared <= float(side**2))
 
 
 def _squared_norms(rows: Matrix) -> Matrix:
-    """Sum of squares of each column, in the order of the features: of each row alone."""
+    """Compute the sum of squares of each column, in a fixed order for each column."""
     total, square = np.zeros(rows.shape[1]), np.empty(rows.shape[1])
     for row in rows:
         np.multiply(row, row, out=square)

@@ -1,7 +1,7 @@
-"""What a missing cell of a column means: the rules, and where a schema states them.
+"""Rules for missing cells, and where a schema states the rules.
 
-A rule belongs to a group of kinds. Columns of categories have rules of their own; all other kinds
-that are encoded (number, integer, count, flag, date, time) hold numbers. Ignored columns need none.
+A categorical column has one group of rules. Every other encoded column (number, integer, count,
+flag, date, time) has the other group. Ignored columns need no rule.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ RULES: dict[Group, tuple[str, ...]] = {
     "numbers": get_args(NumberRule),
     "categories": get_args(CategoryRule),
 }
-NAMED = 5  # names that a message lists
+MAX_NAMES = 5  # maximum number of names in a message
 
 
 class UnstatedMissingWarning(UserWarning):
-    """A schema of version 2 leaves open what a missing cell of a column means."""
+    """Warning about a schema of version 2 that states no rule for missing cells of a column."""
 
 
 class _Part(BaseModel):
@@ -34,31 +34,35 @@ class _Part(BaseModel):
 
 
 class MissingDefaults(_Part):
-    """What a missing cell means in columns that state no rule of their own."""
+    """Rules for missing cells of columns that state no rule of their own."""
 
     numbers: NumberRule | None = Field(
-        None, description="Of the kinds number, integer, count, flag, date and time."
+        None,
+        description="Rule for columns of the kinds number, integer, count, flag, date and time.",
     )
-    categories: CategoryRule | None = Field(None, description="Of the kind categorical.")
+    categories: CategoryRule | None = Field(
+        None, description="Rule for columns of the kind categorical."
+    )
 
 
 class Defaults(_Part):
-    """What columns share that do not state it themselves."""
+    """Settings of all columns that do not state their own."""
 
     missing: MissingDefaults = MissingDefaults()
 
 
 def group_of(kind: object) -> Group | None:
-    """Return the group of a kind of columns; None of a kind that needs no rule."""
+    """Return the group of rules for a kind of column; None for a kind that needs no rule."""
     if not isinstance(kind, str) or kind == "ignored":
         return None
     return "categories" if kind == "categorical" else "numbers"
 
 
 def with_rules(document: Any) -> Any:
-    """Return a document of version 3 in which each column has a rule; None where none is stated.
+    """Add the default rule to each column of a schema document of version 3.
 
-    Documents of earlier versions, and what is no schema, stay as they are.
+    Columns without a rule and without a default get the rule None. Documents of earlier versions
+    and invalid documents are returned unchanged.
     """
     if not isinstance(document, Mapping) or document.get("version") != 3:
         return document
@@ -73,7 +77,7 @@ def with_rules(document: Any) -> Any:
 
 
 def _defaults(stated: Any) -> Mapping[Group, str]:
-    """Return the default of each group that has a valid one; others are refused elsewhere."""
+    """Return the default rule of each group, if it is valid."""
     stated = stated.model_dump() if isinstance(stated, BaseModel) else stated
     rules = stated.get("missing") if isinstance(stated, Mapping) else None
     if not isinstance(rules, Mapping):
@@ -82,6 +86,7 @@ def _defaults(stated: Any) -> Mapping[Group, str]:
 
 
 def _with_rule(column: Any, defaults: Mapping[Group, str]) -> Any:
+    """Add the default rule to a column that states none."""
     if isinstance(column, BaseModel):
         column = {"kind": getattr(column, "kind", None), **column.model_dump(exclude_unset=True)}
     if not isinstance(column, Mapping) or "missing" in column:
@@ -91,14 +96,14 @@ def _with_rule(column: Any, defaults: Mapping[Group, str]) -> Any:
 
 
 def rule_of_derived(parents: Sequence[NumberRule]) -> NumberRule:
-    """Return the rule of a column that is computed from columns with these rules."""
+    """Return the rule of a derived column from the rules of its parents."""
     if "pairwise" in parents:
         return "pairwise"
     return "none" if set(parents) == {"none"} else "midpoint"
 
 
 def is_unstated(fault: Mapping[str, Any]) -> bool:
-    """Return True if this fault, of those of pydantic, is a column without a rule."""
+    """Return True if a pydantic error reports a column without a rule."""
     return (
         fault["type"] == "literal_error"
         and fault["input"] is None
@@ -109,38 +114,40 @@ def is_unstated(fault: Mapping[str, Any]) -> bool:
 
 
 def rules_wanted(names: Sequence[str], kinds: Sequence[str]) -> str:
-    """Return two sentences: which columns state no rule, and the line to add."""
+    """Return two sentences: which columns state no rule, and which line to add."""
     wanted = {group_of(kind) for kind in kinds}
     lines = [f"missing = {_choice(group)} ({group})" for group in RULES if group in wanted]
     return (
-        f"{_some(names)}: version 3 needs a rule for missing cells. Add a line "
-        f"{'; '.join(lines)} to each, or set it once under [defaults.missing]: "
-        '"none" promises that no cell is missing.'
+        f"{_some(names)}: version 3 needs a rule for missing cells. Add {'; '.join(lines)} "
+        'to each column, or set the rule once under [defaults.missing]; "none" means that '
+        "no cell is missing."
     )
 
 
 def _choice(group: Group) -> str:
+    """List the rules of a group as text."""
     *first, last = (f'"{rule}"' for rule in RULES[group])
     return f"{', '.join(first)} or {last}"
 
 
 def refuse_no_rule(missing: str) -> None:
-    """Raise `SchemaError` if this is no rule for columns of numbers."""
+    """Raise `SchemaError` if this is not a rule for numeric columns."""
     if missing not in RULES["numbers"]:
         raise SchemaError(
-            f"missing = {missing!r} is no rule for columns of numbers. Choose {_choice('numbers')}."
+            f"missing = {missing!r} is not a rule for numeric columns. Choose {_choice('numbers')}."
         )
 
 
 def notice_of(names: Sequence[str], schema: str) -> str:
-    """Return the notice on columns of version 2 without a rule; from the schema alone."""
+    """Return the notice about columns of version 2 without a rule."""
     return (
-        f"The schema {schema!r} leaves open what a missing cell means in {_some(names)}: a number "
-        "counts as the midpoint of its bounds, a category as none of the levels. State `missing` "
-        "in each column, or run `dpcov schema migrate` and choose a rule."
+        f"The schema {schema!r} has no rule for missing cells in {_some(names)}: missing "
+        "numbers count as the midpoint of the bounds, missing categories as no level. State "
+        "`missing` in each column, or run `dpcov schema migrate` and choose a rule."
     )
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(map(printable, names[:NAMED])) + more
+    """List the first names as text, with the number of further names."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(map(printable, names[:MAX_NAMES])) + more

@@ -1,7 +1,8 @@
-"""Exact integer second moments and their sensitivities (docs/proofs/release.md 4, 5).
+"""Exact integer second moments and their sensitivities.
 
-Everything public about a query is a `Lattice`; the sensitive answer is a `SecondMoment`, built
-by an `Accumulator` whose arithmetic is exact, hence independent of order, batches and threads.
+A `Lattice` describes everything public about a query. The `SecondMoment` is the sensitive answer.
+An `Accumulator` computes it with exact arithmetic, so the result does not depend on order, batches
+or threads. The proofs are in docs/proofs/release.md 4, 5.
 """
 
 from __future__ import annotations
@@ -22,27 +23,54 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.rows.schema import Schema
 
-UNITS = 2**20  # steps of a half-range, or of a radius up to which a map scales rows
-LARGEST_BOUND = 2**53  # squared lengths are below it: float64 holds them
-_STRIP = 64  # rows of a Gram matrix that are converted at a time: the copy stays small
-BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2^40 < 2^53
+UNITS = 2**20  # Lattice steps per half-range of a column, or per radius after a linear map.
+# Strict upper bound on squared norms in squared lattice steps, so that float64 is exact.
+SQUARED_NORM_LIMIT = 2**53
+_STRIP = 64  # Number of rows of a Gram matrix that are converted at a time, to save memory.
+BLOCK_ROWS = 4096  # Maximum number of rows of one BLAS call: BLOCK_ROWS * 2^40 < 2^53.
 
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """The integer grid on which rows live, and the sensitivities that follow from it.
+    """Integer lattice of the rows of a query, and the sensitivities of the query.
 
-    A row is w = (z, t): z has `features` integers of at most 2^20, with ||z|| at most `side` = Q,
-    the radius in steps; t is the constant `intercept_units`, or less in a row with a weight.
-    B^2 = `bound` is the certified bound on ||w||^2, below 2^53. Between neighbours the second
-    moment changes by A - A', both positive semidefinite with trace at most k B^2, where
-    k = `unit.max_rows` (1 for rows); one of them is 0 under add/remove. All sensitivities below are
-    exact integers in squared lattice units (docs/proofs/release.md 5).
+    A row is w = (z, t). The part z has `features` integers of at most 2^20 and a norm of at most
+    `side` = Q, the clipping radius in lattice steps. The part t is the intercept `intercept_units`;
+    a row with a weight has a smaller intercept. The bound B^2 = `bound` on ||w||^2 is below 2^53.
 
-    Without a `side` and a `step` the grid is that of rows as they are declared: a step is 2^-20 of
-    a half-range, whatever the radius, so bounds, midpoints and levels are on the grid; less below
-    a radius of 1/2, and more, still a power of two, where B^2 would be 2^53 or more (from 7,516
-    columns on). The side is the radius, rounded up to whole steps.
+    Between neighbouring tables, the second moment changes by A - A'. Both matrices are positive
+    semidefinite and have a trace of at most k B^2. Here k is `unit.max_rows` (1 if the privacy unit
+    is a row). Under add-remove, one of the two matrices is 0. All sensitivities are exact integers
+    in squared lattice steps (docs/proofs/release.md 5).
+
+    If `side` and `step` are 0, a step is 2^-20 of a half-range at any radius of at least 1/2.
+    Bounds, midpoints and levels are then lattice points. The step is smaller if the radius is below
+    1/2. The step is a larger power of two if B^2 would otherwise reach 2^53 (from 7,516 columns
+    on).
+
+    Parameters
+    ----------
+    features : int
+        Number p of features, without the intercept.
+
+    radius : float
+        Clipping radius of an encoded row.
+
+    intercept : float
+        Intercept as a fraction of the radius.
+
+    unit : Unit
+        Privacy unit.
+
+    side : int
+        Clipping radius in lattice steps; 0 chooses the radius, rounded up to whole steps.
+
+    step : float
+        Lattice step in units of an encoded row; 0 chooses the step described above.
+
+    equal_intercepts : bool
+        True if every row has the full intercept, because the schema has no weights.
+
     """
 
     features: int
@@ -50,16 +78,17 @@ class Lattice:
     intercept: float = 0.0
     unit: Unit = ROW
     side: int = 0
-    step: float = 0.0  # in units of an encoded row
-    equal_intercepts: bool = False  # every row has the whole t, because there are no weights
+    step: float = 0.0
+    equal_intercepts: bool = False
 
     def __post_init__(self) -> None:
         if self.side == 0:
-            self._take(min(1.0, power_above(self.radius)) / UNITS)
-            while self.bound >= LARGEST_BOUND:
-                self._take(2 * self.step)
+            self._set_step(min(1.0, power_above(self.radius)) / UNITS)
+            while self.bound >= SQUARED_NORM_LIMIT:
+                self._set_step(2 * self.step)
 
-    def _take(self, step: float) -> None:
+    def _set_step(self, step: float) -> None:
+        """Set the step, and the radius in steps."""
         object.__setattr__(self, "step", step)
         object.__setattr__(self, "side", math.ceil(exact(self.radius) / exact(step)))
 
@@ -67,7 +96,24 @@ class Lattice:
     def of(
         cls, schema: Schema, *, radius: float | None = None, features: int | None = None
     ) -> Lattice:
-        """That of a schema's rows; `relative` at another radius, or of what a map makes of them."""
+        """Build the lattice of a schema's rows.
+
+        Parameters
+        ----------
+        schema : Schema
+            Declared columns.
+
+        radius : float, optional
+            Another clipping radius. The step is then 2^-20 of this radius.
+
+        features : int, optional
+            Number of outputs of a linear map.
+
+        Returns
+        -------
+        Lattice
+
+        """
         whole = cls(
             len(schema.features) if features is None else features,
             schema.effective_radius,
@@ -78,90 +124,125 @@ class Lattice:
         return whole if radius is features is None else whole.relative(radius)
 
     def relative(self, radius: float | None = None) -> Lattice:
-        """Steps of 2^-20 of a radius, and so the same sensitivities at any.
+        """Return a lattice whose step is 2^-20 of a radius.
 
-        For a radius that is chosen later, and for rows that a map has turned, which no grid knows.
+        No sensitivity then depends on the radius. Mechanisms use this lattice for a radius that is
+        chosen later, and for rotated rows.
         """
         radius = self.radius if radius is None else radius
         return replace(self, radius=radius, side=UNITS, step=radius / UNITS)
 
     def of_images(self, radius: float) -> Lattice:
-        """Of rows in other units, within a radius: a step is 2^-20 of a power of two above it.
+        """Return a lattice for standardized rows, whose step is 2^-20 of a power of two.
 
-        So values are on the grid that a power of two has moved there (`Spread.images`).
+        The power is the smallest that is at least the radius. Values on the lattice of the schema
+        then stay on the lattice after a scaling by powers of two.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius of the standardized rows.
+
+        Returns
+        -------
+        Lattice
+
         """
         made = replace(self, radius=radius)
-        made._take(power_above(radius) / UNITS)
+        made._set_step(power_above(radius) / UNITS)
         return made
 
     def with_intercept(self, units: int) -> Lattice:
-        """The same with these `intercept_units`."""
+        """Return the same lattice with another intercept, in lattice steps."""
         if units == self.intercept_units:
             return self
         return replace(self, intercept=(units - 0.5) / self.side)
 
     @property
     def intercept_parts(self) -> tuple[int, int]:
-        """(tau, c) with t = tau c and c at most 2^20: blocks of rows hold c (`Accumulator`)."""
+        """Factors (tau, c) of the intercept t = tau c, with c at most 2^20.
+
+        Blocks of rows contain c (see `Accumulator`).
+        """
         wanted = math.ceil(exact(self.intercept) * self.side)
         factor = max(1, -(-wanted // UNITS))
         return factor, -(-wanted // factor)
 
     @property
     def intercept_units(self) -> int:
-        """t, the least product of its parts that is not below its share of the radius."""
+        """Intercept t in lattice steps.
+
+        The value is the smallest product of its factors that is at least the requested intercept.
+        """
         return math.prod(self.intercept_parts)
 
     @property
     def dimension(self) -> int:
-        """Order of the second moment, with the intercept."""
+        """Order d of the second moment, including the intercept."""
         return self.features + (self.intercept_units > 0)
 
     @property
     def bound(self) -> int:
-        """B^2, the certified bound on the squared norm of a whole row w."""
+        """Certified bound B^2 on the squared norm of a whole row w, in squared lattice steps."""
         return self.side**2 + math.prod(self.intercept_parts) ** 2
 
     @property
     def unit_bound(self) -> int:
-        """Bound k B^2 on the trace of everything that one unit adds."""
+        """Bound k B^2 on the trace of the contribution of one privacy unit."""
         return self.unit.max_rows * self.bound
 
     def nuclear(self, neighbors: Neighbors) -> int:
-        """Nuclear-norm sensitivity: k B^2 add/remove; 2 k B^2 replace-one (k B^2 if d = 1)."""
+        """Return the nuclear-norm sensitivity, in squared lattice steps.
+
+        The sensitivity is k B^2 under add-remove, and 2 k B^2 under replace-one. With d = 1 it is
+        always k B^2.
+        """
         return self.unit_bound * (2 if self._two_sided(neighbors) else 1)
 
     def frobenius_squared(self, neighbors: Neighbors) -> int:
-        """Squared Frobenius sensitivity: k^2 B^4 add/remove; twice that replace-one (d > 1).
+        """Return the squared Frobenius-norm sensitivity.
 
-        ||A - A'||_F^2 <= tr(A)^2 + tr(A')^2 because <A, A'> >= 0.
+        The value is k^2 B^4 under add-remove, and twice as large under replace-one (if d > 1). The
+        reason is ``||A - A'||_F^2 <= tr(A)^2 + tr(A')^2``, because <A, A'> >= 0.
         """
         return self.unit_bound**2 * (2 if self._two_sided(neighbors) else 1)
 
     def _two_sided(self, neighbors: Neighbors) -> bool:
+        """Return True if both A and A' can be nonzero."""
         return neighbors == Neighbors.REPLACE_ONE and self.dimension > 1
 
 
 def power_above(value: float) -> float:
-    """The least power of two that is not below a positive number."""
+    """Return the smallest power of two that is at least a positive number."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
 def units_per_row(schema: Schema) -> int:
-    """By how much a row may add to the number of rows: the integer that stands for one.
+    """Return the integer that represents one row in the released count of rows.
 
-    With weights t^2, which the intercept gives to a row of the largest weight; 0 without one.
+    With weights, the integer is t^2 for a row of the largest weight, or 0 without an intercept.
     """
     return 1 if schema.weight is None else Lattice.of(schema).intercept_parts[1] ** 2
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class SecondMoment:
-    """The exact answer to a query: never leaves a mechanism without noise.
+    """Exact answer to a query.
 
-    `units` is the (d, d) symmetric object array of Python integers sum w w^T; `unit_count` is
-    the number of rows, or of persons where the unit is a person.
+    The content is private: only a mechanism can use it, and adds noise.
+
+    Attributes
+    ----------
+    units : ndarray of object, shape (d, d)
+        Symmetric matrix of Python integers: the sum of w w^T in squared lattice steps.
+
+    lattice : Lattice
+        Lattice of the rows.
+
+    unit_count : int
+        Number of rows, or of persons if the privacy unit is a person.
+
     """
 
     units: NDArray[np.object_]
@@ -169,14 +250,26 @@ class SecondMoment:
     unit_count: int
 
     def trace(self) -> int:
+        """Return the sum of the squared norms, in squared lattice steps."""
         return int(np.trace(self.units))
 
 
-def squared_lengths(block: Matrix) -> Matrix:
-    """Of the columns of a (d, m) block of integers.
+def exact_squared_norms(block: Matrix) -> Matrix:
+    """Compute the squared Euclidean norm of each column of an integer block.
 
-    Exact where the length is below 2^53, and at least 2^53 elsewhere, in whatever order it is
-    summed: sums of integers that are not exact are at least that.
+    A squared norm below 2^53 is exact. Any other result is at least 2^53, in every order of
+    summation.
+
+    Parameters
+    ----------
+    block : ndarray of float64, shape (d, m)
+        Integers.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Squared norms.
+
     """
     return np.einsum("ij,ij->j", block, block)
 
@@ -184,12 +277,20 @@ def squared_lengths(block: Matrix) -> Matrix:
 class Accumulator:
     """Exact sum of w w^T over blocks of integer rows.
 
-    Rows come as (z, c), w = (z, tau c): no entry is above 2^20, and `total` has what `factor` = tau
-    makes of it. A block's Gram matrix is computed by BLAS in float64, where every partial sum is an
-    integer below 2^53 and so exact in any order. Lower triangles of blocks are added to two int64
-    limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
-    (docs/proofs/release.md 4). Limbs far above the diagonal, and high ones until there is something
-    to carry, are never touched: they take no memory.
+    Rows are given as (z, c) with w = (z, tau c), so no entry exceeds 2^20. `total` multiplies by
+    `factor` = tau. BLAS computes the Gram matrix of a block in float64. Every partial sum is an
+    integer below 2^53, so the result is exact in any order. The lower triangles are added to two
+    int64 limbs, with value = high * 2^32 + low. The limbs cannot overflow for fewer than 2^50 rows
+    (docs/proofs/release.md 4). Most limbs above the diagonal are never written, so the
+    operating system allocates no memory for them.
+
+    Parameters
+    ----------
+    dimension : int
+        Order d of the second moment.
+    factor : int
+        Factor tau of the intercept.
+
     """
 
     __slots__ = ("_carried", "_factor", "_gram", "_high", "_low", "_pending")
@@ -205,21 +306,26 @@ class Accumulator:
         self._carried = False
 
     def add(self, block: Matrix) -> None:
-        """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
+        """Add the rows of an integer block.
 
-        A block that is not contiguous takes twice as long.
+        Parameters
+        ----------
+        block : ndarray of float64, shape (d, m)
+            Integers, with m at most `BLOCK_ROWS`. A contiguous block is added twice as fast as
+            others.
+
         """
         if block.shape[1] > BLOCK_ROWS:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
         gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
-        np.dot(block, block.T, out=gram)  # matmul lets no other thread run where results are small
+        np.dot(block, block.T, out=gram)  # for small results, matmul blocks all other threads
         self._reserve(1)
         for here in self._strips():
             self._low[here] += gram[here].astype(np.int64)
 
     def merge(self, other: Accumulator) -> None:
-        """Add another accumulator's sum to this one."""
-        self._reserve(other._pending + 1)  # one for what it carried
+        """Add the sum of another accumulator."""
+        self._reserve(other._pending + 1)  # one more for the carried part
         self._carried |= other._carried
         for here in self._strips():
             self._low[here] += other._low[here]
@@ -227,13 +333,20 @@ class Accumulator:
                 self._high[here] += other._high[here]
 
     def packed(self) -> Integers:
-        """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
+        """Return the limbs of the lower triangle, as integers that can be added.
+
+        Returns
+        -------
+        ndarray of int64, shape (d (d + 1),)
+            Limbs. A sum of up to 2^30 such arrays does not overflow.
+
+        """
         self._carry()
         both = (self._high, self._low)
         return np.concatenate([row[: i + 1] for limb in both for i, row in enumerate(limb)])
 
     def add_packed(self, limbs: Integers) -> None:
-        """Add a sum of `packed` limbs to this one."""
+        """Add a sum of `packed` limbs."""
         self._carry()
         at = 0
         for limb in (self._high, self._low):
@@ -243,18 +356,19 @@ class Accumulator:
         self._carry()
 
     def _strips(self) -> Iterator[tuple[slice, slice]]:
-        """Some rows each, up to the diagonal and a little beyond."""
+        """Yield strips of rows, with the columns up to the diagonal and slightly beyond."""
         for start in range(0, len(self._low), _STRIP):
             stop = min(start + _STRIP, len(self._low))
             yield slice(start, stop), slice(0, stop)
 
     def _reserve(self, blocks: int) -> None:
-        """Carry, if what as many blocks add could be more than the low limb can hold."""
+        """Carry first if that many more blocks could overflow the low limb."""
         if self._pending + blocks > self._FLUSHES:
             self._carry()
         self._pending += blocks
 
     def _carry(self) -> None:
+        """Move the upper 32 bits of the low limb to the high limb."""
         for here in self._strips():
             low = self._low[here]
             self._high[here] += low >> 32
@@ -263,12 +377,15 @@ class Accumulator:
         self._carried = True
 
     def total(self) -> NDArray[np.object_]:
-        """The sum as Python integers; the two of an entry and its mirror image are one object."""
+        """Return the sum as a symmetric matrix of Python integers, shape (d, d).
+
+        Mirrored entries share one object.
+        """
         self._gram = None
         total = np.empty(self._low.shape, object)
         for i, (row, high, low) in enumerate(zip(total, self._high, self._low, strict=True)):
             here = slice(0, i + 1)
-            if np.abs(high[here]).max() < 2**29:  # and low is at most 2^62 + 2^32
+            if np.abs(high[here]).max() < 2**29:  # the low limb is at most 2^62 + 2^32
                 row[here] = (high[here] << 32) + low[here]
             else:
                 row[here] = high[here].astype(object) * 2**32 + low[here]
@@ -279,11 +396,12 @@ class Accumulator:
         return total
 
 
-# A public affine map on encoded rows, applied exactly in integers (docs/proofs/release.md 2).
+# Public affine maps on encoded rows, computed exactly in integers (docs/proofs/release.md 2).
 
 
-FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
-LARGEST_HALVINGS = 200  # of a feature's cap and step
+# Steps per unit of a feature before a linear map: two limbs of 20 bits.
+FINE_UNITS = 2**40
+MAX_HALVINGS = 200  # Maximum number of halvings of the bound and the step of a feature.
 
 
 def longest_image(
@@ -292,9 +410,27 @@ def longest_image(
     radius: float,
     exclusive: Iterable[Sequence[int]] = (),
 ) -> float:
-    """What |A (z - c)| can't exceed, for features z in [-1, 1] with |z| at most `radius`.
+    """Bound the norm of A (z - c) over all encoded rows z.
 
-    Of the features at each of the `exclusive` positions, at most one is above 0, and none below.
+    Parameters
+    ----------
+    matrix : ndarray, shape (outputs, p)
+        Matrix A.
+
+    center : ndarray, shape (p,), or None
+        Vector c; None stands for 0.
+
+    radius : float
+        Bound on the norm of z. Each feature of z is between -1 and 1.
+
+    exclusive : iterable of sequences of int
+        Groups of features. In each group at most one feature is nonzero, and none is negative.
+
+    Returns
+    -------
+    float
+        Upper bound on the norm.
+
     """
     center = np.zeros(matrix.shape[1]) if center is None else center
     of_cube = np.linalg.norm(np.abs(matrix) @ (1 + np.abs(center)))
@@ -303,7 +439,7 @@ def longest_image(
     if np.any(matrix != np.diag(units)):
         return float(min(of_cube, of_ball))
     squares = (units * (1 + np.abs(center))) ** 2
-    for at in exclusive:  # the furthest of 0 and the unit vectors, as lengths are convex
+    for at in exclusive:  # the farthest of 0 and the unit vectors, because norms are convex
         of_none = (units[at] * center[at]) ** 2
         of_one = (units[at] * (1 - center[at])) ** 2 - of_none
         squares[at] = 0.0
@@ -313,18 +449,37 @@ def longest_image(
 
 @dataclass(frozen=True)
 class LinearMap:
-    """A public map z -> A (z - c) on encoded rows, in the integers in which it is applied.
+    """Public map z -> A (z - c) on encoded rows, with integer coefficients.
 
-    Feature j less its `center` is first capped at 2^-halvings[j] and taken in as much finer steps.
-    Row i of the map of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that
-    products with 20-bit limbs sum exactly in float64.
+    The map first subtracts the `center` and clips feature j to 2^-halvings[j]. The step of feature
+    j becomes finer by the same factor. In these units, row i of the matrix is ``integers[i] *
+    2^-shifts[i]``. The coefficients are rounded so that their products with 20-bit limbs sum
+    exactly in float64.
+
+    Attributes
+    ----------
+    integers : ndarray of float64, shape (outputs, p)
+        Integer coefficients.
+
+    shifts : ndarray of int64, shape (outputs,)
+        Binary exponents of the rows.
+
+    halvings : ndarray of int64, shape (p,)
+        Binary exponents of the bounds of the features.
+
+    center : ndarray of float64, shape (p,)
+        Vector c.
+
+    units : ndarray of float64, shape (p,), or None
+        Diagonal of a diagonal map; otherwise None.
+
     """
 
     integers: Matrix
     shifts: Integers
     halvings: Integers
     center: Matrix
-    units: Matrix | None = field(init=False)  # the diagonal, where there is nothing else
+    units: Matrix | None = field(init=False)
 
     def __post_init__(self) -> None:
         units = np.diag(self.integers)
@@ -338,7 +493,26 @@ class LinearMap:
         halvings: Integers | None = None,
         center: Matrix | None = None,
     ) -> LinearMap:
-        """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
+        """Round a matrix to the nearest map that dpcov can apply exactly.
+
+        The relative error of the coefficients is about 2^(log2 p - 32).
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (outputs, p)
+            Finite matrix A.
+
+        halvings : ndarray of int64, shape (p,), optional
+            Binary exponents of the bounds of the features; 0 by default.
+
+        center : ndarray, shape (p,), optional
+            Vector c; 0 by default.
+
+        Returns
+        -------
+        LinearMap
+
+        """
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or not np.isfinite(matrix).all():
             raise ValueError("a linear map must be a finite (outputs, features) matrix")
@@ -355,10 +529,27 @@ class LinearMap:
 
     @classmethod
     def focused(cls, matrix: Matrix, reach: float, center: Matrix | None = None) -> LinearMap:
-        """Square `matrix`, capping features that only rows mapped beyond `reach` have.
+        """Round a square matrix with small bounds, so that small rows keep their precision.
 
-        z - c = A^-1 y has |z_j - c_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds
-        keep their digits, and of a row that is capped no more is lost than a clip at `reach` takes.
+        With y = A (z - c), each feature satisfies |z_j - c_j| <= ||(A^-1)_j|| |y|. A feature beyond
+        its bound therefore occurs only in rows with |y| > `reach`. The bounds remove no more from
+        such rows than clipping at `reach`.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (p, p)
+            Matrix A.
+
+        reach : float
+            Norm of y up to which no feature is clipped.
+
+        center : ndarray, shape (p,), optional
+            Vector c; 0 by default.
+
+        Returns
+        -------
+        LinearMap
+
         """
         try:
             with np.errstate(all="ignore"):
@@ -366,22 +557,31 @@ class LinearMap:
         except np.linalg.LinAlgError:
             largest = np.ones(len(matrix))
         exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
-        least = 0 if center is None else -1  # |z_j - c_j| may be 2
-        return cls.rounded(matrix, np.clip(-exponents, least, LARGEST_HALVINGS), center)
+        least = 0 if center is None else -1  # |z_j - c_j| can be 2
+        return cls.rounded(matrix, np.clip(-exponents, least, MAX_HALVINGS), center)
 
     def matrix(self) -> Matrix:
-        """The map that is applied, as floats: (outputs, features)."""
+        """Return the matrix A that is applied, as floats of shape (outputs, p)."""
         return np.ldexp(self.integers, self.halvings - self.shifts[:, None])
 
     def apply(self, fine: Matrix) -> Matrix:
-        """Image of (d, m) integers |z| <= 2^40, in units of 2^-40: exact sums, one rounding.
+        """Apply the map to integer rows, with exact sums and one rounding.
 
-        Feature j of `fine` is in units of 2^-(40 + halvings[j]).
+        Parameters
+        ----------
+        fine : ndarray of float64, shape (p, m)
+            Integers of at most 2^40. Feature j is in units of 2^-(40 + halvings[j]).
+
+        Returns
+        -------
+        ndarray of float64, shape (outputs, m)
+            Transformed rows, in units of 2^-40.
+
         """
         high = np.floor(fine * 2.0**-20)
         low = fine - high * 2.0**20
         times = np.matmul if self.units is None else np.multiply
         factor = self.integers if self.units is None else self.units[:, None]
         image = times(factor, high) * 2.0**20 + times(factor, low)
-        # Exact, as NumPy's ldexp of the whole image is, which takes ten times as long.
+        # This product is exact. NumPy's ldexp of the whole result takes ten times as long.
         return image * np.ldexp(1.0, -self.shifts)[:, None]

@@ -1,8 +1,9 @@
-"""Cells as numbers, and how they compare with declared numbers: in the type of their column.
+"""Cells as numbers, and their comparison with declared numbers.
 
-A declared number (a missing code, a number in a condition) is the decimal that its text spells. A
-column of floats compares it after it was rounded to the type of the column; every other column
-compares it exactly. Every function is total, and what it says of a cell depends on that cell alone.
+A declared number is a missing-value code or a number in a condition. Its text fixes its exact
+decimal value. In a column of floats, dpcov rounds the declared number to the type of the column
+before it compares. In every other column, dpcov compares exactly. Every function accepts any cell,
+and the result for a cell depends on no other cell.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix
 
-MINUS = "\N{MINUS SIGN}"  # as typesetters and some spreadsheets write it
-_ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "  # with the others, what `str.strip` strips
+MINUS = "\N{MINUS SIGN}"  # some spreadsheets write this character instead of a hyphen
+# Both constants together contain the characters that `str.strip` removes.
+_ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _OTHER_BLANKS = "\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _OUTER = f"^[{_ASCII_BLANKS}{_OTHER_BLANKS}]+|[{_ASCII_BLANKS}{_OTHER_BLANKS}]+$"
-EXACT = 2**53  # up to which float64 holds every integer
-EXACT_POWERS = 22  # powers of ten that float64 holds
-WRITTEN_OUT = (17, 800)  # digits with which float64 can be written out in full
+EXACT = 2**53  # float64 represents every integer up to this size
+MAX_EXACT_POWER = 22  # float64 represents every power of ten up to this exponent
+FULL_DIGITS = (17, 800)  # least and largest number of digits of a float64 written in full
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
-_WHOLE = r"^-?([0-9]+(\.0*)?|0E[+-]?[0-9]+)$"  # as Arrow spells whole decimals
-_TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
+_WHOLE = r"^-?([0-9]+(\.0*)?|0E[+-]?[0-9]+)$"  # Arrow's texts of whole decimals
+_TRUTHS = {b"true": 1.0, b"false": 0.0}  # numbers for truth values
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -46,18 +48,18 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Return the texts without outer blanks, as `str.strip` does; they may be no valid UTF-8."""
+    """Remove outer blanks as `str.strip` does; the texts might not be valid UTF-8."""
     texts = pc.ascii_trim(texts, characters=_ASCII_BLANKS)
     return _beyond_ascii(texts, lambda t: pc.replace_substring_regex(t, _OUTER, ""))
 
 
 def with_hyphens(texts: pa.Array) -> pa.Array:
-    """Return the texts with a hyphen for each minus sign, as numbers are mostly written."""
+    """Replace each Unicode minus sign by a hyphen."""
     return _beyond_ascii(texts, lambda t: pc.replace_substring(t, MINUS, "-"))
 
 
 def _beyond_ascii(texts: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Change the texts that hold other characters than those of ASCII: few, as a rule."""
+    """Apply a function to the texts that contain characters outside ASCII."""
     others = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
     if not pc.any(others, min_count=0).as_py():
         return texts
@@ -65,7 +67,7 @@ def _beyond_ascii(texts: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
 
 
 def number_of(text: str | bytes) -> float | None:
-    """Return the nearest float64 of the number that a text spells; None if it spells none."""
+    """Return the nearest float64 of the number that a text represents; None for any other text."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     try:
@@ -75,7 +77,10 @@ def number_of(text: str | bytes) -> float | None:
 
 
 def exact_number(text: str) -> Decimal | None:
-    """Return the number that a declared text spells, infinite ones too; None if it spells none."""
+    """Return the exact number that a declared text represents; None for any other text.
+
+    The number can be infinite.
+    """
     try:
         number = Decimal(text.replace(MINUS, "-"))
     except InvalidOperation:
@@ -86,11 +91,20 @@ def exact_number(text: str) -> Decimal | None:
 
 
 def parsed(texts: pa.Array) -> pa.Array:
-    """Parse each text on its own; a text that is no number becomes null.
+    """Parse each text as a number; a text that is not a number becomes null.
 
-    The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to
-    take, go in bulk and every other text is tried alone: a cell's value never depends on other
-    cells. Texts from a file may be no valid UTF-8.
+    Arrow's cast of a whole array fails if one text is not a number. The function then casts plain
+    decimals together and every other text alone. The value of a cell therefore never depends on
+    other cells. The texts might not be valid UTF-8.
+
+    Parameters
+    ----------
+    texts : pyarrow.Array of string, length n
+
+    Returns
+    -------
+    pyarrow.Array of float64, length n
+
     """
     texts = with_hyphens(texts)
     try:
@@ -104,14 +118,19 @@ def parsed(texts: pa.Array) -> pa.Array:
         return pc.coalesce(numbers, found.take(others.indices))
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class Numbers:
-    """The cells of a column as numbers. SENSITIVE.
+    """Cells of a column as numbers.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------
-    cells : as they came, in a plain type.
-    floats : (n,) nearest float64 of each; NaN where a cell is no number, or is left out.
+    cells : pyarrow.Array, length n
+        Cells in a plain type.
+
+    floats : ndarray of float64, shape (n,)
+        Nearest float64 of each cell; NaN if a cell is not a number or is excluded.
 
     """
 
@@ -120,7 +139,7 @@ class Numbers:
 
     @classmethod
     def of(cls, cells: pa.Array) -> Numbers:
-        """Read cells of any plain type."""
+        """Build the numbers of cells in any plain type."""
         kind = cells.type
         if pa.types.is_decimal(kind):
             return cls(cells, _of_decimals(cells))
@@ -134,17 +153,29 @@ class Numbers:
 
     @property
     def known(self) -> Booleans:
-        """Return True for cells that are numbers and are not left out."""
+        """Boolean array of shape (n,): True for cells that are numbers and are not excluded."""
         return ~np.isnan(self.floats)
 
     def only(self, kept: Booleans) -> Numbers:
-        """Leave all other cells out."""
+        """Exclude all cells except the `kept` ones."""
         return self if kept.all() else Numbers(self.cells, np.where(kept, self.floats, np.nan))
 
     def signs(self, number: Decimal) -> NDArray[np.int8]:
-        """Return the sign of each cell minus a declared number; for cells left out, any sign.
+        """Return the sign of each cell minus a declared number.
 
-        Rounding to float64 keeps the order, so that only cells that tie there are compared exactly.
+        Rounding to float64 keeps the order of numbers. Only cells whose float64 equals the float64
+        of the number are therefore compared exactly.
+
+        Parameters
+        ----------
+        number : Decimal
+            Declared number.
+
+        Returns
+        -------
+        ndarray of int8, shape (n,)
+            -1, 0 or 1; an arbitrary sign for excluded cells.
+
         """
         own = _rounded(number, self.cells.type)
         found = np.subtract(self.floats > own, self.floats < own, dtype=np.int8)
@@ -155,22 +186,33 @@ class Numbers:
 
     @property
     def _rounds(self) -> bool:
-        """Return True if a declared number is rounded to the type of the cells."""
+        """True if the cells are floats, so that declared numbers are rounded to their type."""
         return bool(pa.types.is_floating(self.cells.type))
 
     def _ties(self, ties: Booleans, number: Decimal) -> NDArray[np.int8]:
-        """Return exact signs of cells whose nearest float64 is that of the number."""
+        """Return exact signs of cells whose nearest float64 equals the float64 of the number."""
         known = self.cells.take(pa.array(np.flatnonzero(ties)))
-        if self._rounds:  # a finite number beyond the type, and infinite cells
+        if self._rounds:  # the number is finite but too large for the type; the cells are infinite
             return np.full(len(known), 1 if number > 0 else -1, np.int8)
         values = known.dictionary_encode()
         words = values.dictionary
         words = words.cast(pa.large_binary()) if is_text(words.type) else words
-        told = np.array([_sign(word, number) for word in words.to_pylist()], np.int8)
-        return told[values.indices.to_numpy()]
+        signs = np.array([_sign(word, number) for word in words.to_pylist()], np.int8)
+        return signs[values.indices.to_numpy()]
 
     def among(self, numbers: Sequence[Decimal]) -> Booleans:
-        """Return True for cells that are one of the declared numbers."""
+        """Return True for each cell that equals one of the declared numbers.
+
+        Parameters
+        ----------
+        numbers : sequence of Decimal
+            Declared numbers.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        """
         own = {number: _rounded(number, self.cells.type) for number in numbers}
         if self._rounds:
             own = {one: near for one, near in own.items() if one.is_finite() == np.isfinite(near)}
@@ -182,7 +224,7 @@ class Numbers:
         return found
 
     def whole(self) -> Booleans:
-        """Return True for cells that are whole numbers."""
+        """Return True for each cell that is a whole number, as an array of shape (n,)."""
         found: Booleans = self.floats == np.rint(self.floats)
         kind = self.cells.type
         if pa.types.is_decimal(kind) and kind.scale > 0:
@@ -192,7 +234,7 @@ class Numbers:
 
 
 def _rounded(number: Decimal, kind: pa.DataType) -> float:
-    """Return the nearest float of a type of floats; for other types, the nearest float64."""
+    """Round a number to a float type; for other types, round to float64."""
     nearest = float(number)
     if pa.types.is_floating(kind) and kind != pa.float64():
         with np.errstate(over="ignore"):
@@ -201,11 +243,11 @@ def _rounded(number: Decimal, kind: pa.DataType) -> float:
 
 
 def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
-    """Return the sign of a cell minus a number that has the same nearest float64."""
+    """Return the sign of a cell minus a number with the same nearest float64."""
     if isinstance(cell, bytes):
         try:
             exact = Decimal(cell.decode().replace(MINUS, "-"))
-        except (InvalidOperation, UnicodeDecodeError):  # such as the text true, which is 1
+        except (InvalidOperation, UnicodeDecodeError):  # for example the text true, which is 1
             return 0
         if _is_written_out(cell, exact):
             return 0
@@ -214,18 +256,18 @@ def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
 
 
 def _is_written_out(word: bytes, number: Decimal) -> bool:
-    """Return True if a text writes a float64 out in full, as some programs write all numbers."""
+    """Return True if a text writes a float64 with all its digits, as some programs do."""
     digits = len(number.as_tuple().digits)
-    if word.strip(b"+-").isdigit() or not WRITTEN_OUT[0] <= digits <= WRITTEN_OUT[1]:
+    if word.strip(b"+-").isdigit() or not FULL_DIGITS[0] <= digits <= FULL_DIGITS[1]:
         return False
     return Decimal(f"{float(number):.{digits - 1}e}") == number
 
 
 def _of_decimals(cells: pa.Array) -> Matrix:
-    """Return the nearest float64 of decimals; Arrow's cast is off by a unit of the last place.
+    """Return the nearest float64 of each decimal.
 
-    A quotient of two numbers that float64 holds is rounded once. Other decimals go through their
-    texts, of which the nearest float64 is parsed.
+    Arrow's own cast can be off by one unit in the last place. Here, a quotient of two exact float64
+    numbers is rounded once. Other decimals are converted to text and parsed.
     """
     kind = cells.type
     size = kind.bit_width // 64
@@ -234,8 +276,8 @@ def _of_decimals(cells: pa.Array) -> Matrix:
     held = held[cells.offset :]
     low = held[:, 0]
     plain = (low >= -EXACT) & (low <= EXACT) & (held[:, 1:] == (low >> 63)[:, None]).all(axis=1)
-    plain &= abs(kind.scale) <= EXACT_POWERS
-    power = 10.0 ** min(abs(kind.scale), EXACT_POWERS)
+    plain &= abs(kind.scale) <= MAX_EXACT_POWER
+    power = 10.0 ** min(abs(kind.scale), MAX_EXACT_POWER)
     found: Matrix = low / power if kind.scale >= 0 else low * power
     if not plain.all():
         others = pa.array(np.flatnonzero(~plain))

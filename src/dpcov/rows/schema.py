@@ -1,9 +1,10 @@
-"""The schema: what a person declares, from public knowledge, about each column of a table.
+"""Schema: public declarations of the columns of a table.
 
-It fixes the encoding of a row (`dpcov.rows.encoder`): a column of numbers becomes
-``(x - midpoint) / half-range`` in [-1, 1], a categorical one a 0/1 indicator per
-level. Whatever its kind, a column of numbers is its bounds, how a cell is read as a number, and how
-a number is shown. Nothing here ever looks at data.
+A person writes the schema from public knowledge. The schema fixes the encoding of a row
+(`dpcov.rows.encoder`). A numeric column becomes ``(x - midpoint) / half_range``, a value between -1
+and 1. A categorical column becomes one indicator (0 or 1) per category. Each kind of numeric column
+states its bounds, how cells are read, and how numbers are shown. No function in this module reads
+data.
 """
 
 from __future__ import annotations
@@ -62,43 +63,64 @@ from dpcov.rows.missing import (
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-LARGEST_FILE = 2**24  # bytes of a schema
-RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
-UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters that no name may hold
-SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # category Zs
-MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53
+LARGEST_FILE = 2**24  # Maximum size of a schema file in bytes.
+RESOLUTION = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
+INVISIBLE_CATEGORIES = (
+    "Cc",
+    "Cf",
+    "Cs",
+    "Zl",
+    "Zp",
+)  # Unicode categories of characters forbidden in names.
+SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # Category Zs.
+MAX_FEATURES = 8191  # Squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53.
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    if not TYPE_CHECKING:  # mypy knows the fields
+    if not TYPE_CHECKING:  # mypy derives the parameters from the fields
 
         def __init__(self, **fields: Any) -> None:
+            """Build the object from its fields; raise `SchemaError` if a field is invalid."""
             try:
                 super().__init__(**fields)
             except ValidationError as error:
                 raise SchemaError(_sentences(error)) from None
 
-        __init__.__pydantic_base_init__ = True  # models within models are made without it
+        __init__.__pydantic_base_init__ = True  # pydantic builds nested models without it
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Self:
-        """Validate a plain document (parsed TOML or JSON)."""
+        """Build the object from a plain document.
+
+        Parameters
+        ----------
+        document : dict
+            Parsed TOML or JSON.
+
+        Returns
+        -------
+        Self
+            Validated object.
+
+        Raises
+        ------
+        SchemaError
+            The document is invalid.
+
+        """
         try:
             return cls.model_validate(document)
         except ValidationError as error:
             raise SchemaError(_sentences(error)) from None
 
 
-Reading = Literal["number", "whole", "flag", "day", "second"]  # how a cell becomes a number
+Reading = Literal["number", "whole", "flag", "day", "second"]  # Conversion of cells to numbers.
 
 
 class Numeric(_Model):
-    """A column of numbers with public bounds; values outside are moved to the nearer bound.
-
-    Each kind of such columns is a subclass, which says how a cell is read and a number is shown.
-    """
+    """A numeric column with public bounds; values outside the bounds count as the nearer bound."""
 
     reading: ClassVar[Reading] = "number"
 
@@ -107,59 +129,66 @@ class Numeric(_Model):
     upper: FiniteFloat
     missing: NumberRule = Field(
         "midpoint",
-        description="Missing values become the midpoint of the bounds; `level` adds an indicator; "
-        "`pairwise` leaves them out: means and covariances are those of the rows that have them; "
-        "`none` promises that there are none. Version 3 has no default.",
+        description="Rule for missing values. `midpoint` replaces them by the midpoint of the "
+        "bounds. `level` also adds an indicator. `pairwise` excludes them from means and "
+        "covariances. `none` states that no value is missing. Version 3 has no default.",
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> Numeric:
+        """Refuse bounds that are in the wrong order or too close for float64."""
         if not self.lower < self.upper:
             raise ValueError(
-                f"lower = {self.shown(self.lower)} must be below upper = {self.shown(self.upper)}"
+                f"lower is {self.shown(self.lower)}, but upper is {self.shown(self.upper)}. "
+                "Set lower below upper"
             )
         if self.half_range == 0:
-            raise ValueError("lower and upper are too close to tell apart in floating point")
+            raise ValueError(
+                "lower and upper are too close for floating-point numbers. Multiply the column "
+                "by a public number"
+            )
         if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
             raise ValueError(
-                "lower and upper are so far from 0 that float64 can't tell values between them "
-                "apart to a millionth of their distance: subtract a public number from the column"
+                "the bounds are too far from 0 for the precision of float64. Subtract a "
+                "public number from the column"
             )
         return self
 
     @cached_property
     def midpoint(self) -> float:
+        """Midpoint of the bounds, in the units of the column."""
         return self.lower / 2 + self.upper / 2
 
     @cached_property
     def half_range(self) -> float:
+        """Half of the distance between the bounds, in the units of the column."""
         return self.upper / 2 - self.lower / 2
 
     @property
     def has_indicator(self) -> bool:
-        """Whether a row tells whether its cell is missing."""
+        """True if an encoded row contains a missingness indicator for this column."""
         return self.missing in ("level", "pairwise")
 
     @classmethod
     def shown(cls, value: float) -> str:
-        """A number of this column, as its cells are written."""
+        """Return a value of this column as text, as in a table."""
         return f"{value:g}"
 
 
 class Plain(Numeric):
-    """A column of numbers, in a schema of version 1."""
+    """A numeric column in a schema of version 1."""
 
     kind: Literal["numeric"] = "numeric"
 
 
 class Number(Numeric):
-    """A column of numbers."""
+    """A numeric column."""
 
     kind: Literal["number"] = "number"
 
 
 class Integer(Numeric):
-    """A column of whole numbers; others are missing."""
+    """A column of whole numbers; other numbers count as missing."""
 
     reading = "whole"
 
@@ -167,7 +196,7 @@ class Integer(Numeric):
 
 
 class Count(Numeric):
-    """A column of whole numbers from 0 on; others are missing."""
+    """A column of whole numbers of at least 0; other numbers count as missing."""
 
     reading = "whole"
 
@@ -176,7 +205,7 @@ class Count(Numeric):
 
 
 class Flag(Numeric):
-    """A column of truth values: 0 or 1, true or false; anything else is missing."""
+    """A column of truth values: 0, 1, true or false; other cells count as missing."""
 
     reading = "flag"
 
@@ -186,16 +215,18 @@ class Flag(Numeric):
 
 
 def _days(stated: object) -> float:
+    """Convert a stated date to days since 1970-01-01."""
     moment = moment_of(stated)
     if moment is None:
-        raise ValueError("must be a date, such as 1990-12-31")
+        raise ValueError("must be a date, for example 1990-12-31")
     return float(moment // DAY)
 
 
 def _seconds(stated: object) -> float:
+    """Convert a stated date and time to seconds since 1970-01-01."""
     moment = moment_of(stated)
     if moment is None:
-        raise ValueError("must be a date and time, such as 1990-12-31T23:59:00")
+        raise ValueError("must be a date and time, for example 1990-12-31T23:59:00")
     return moment / SECOND
 
 
@@ -209,12 +240,15 @@ _Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
     PlainSerializer(shown_time, return_type=str),
-    WithJsonSchema({"type": "string", "description": "A date and time of ISO 8601."}),
+    WithJsonSchema({"type": "string", "description": "Date and time in ISO 8601."}),
 ]
 
 
 class Date(Numeric):
-    """A column of dates, encoded as days; of a time, its day in UTC. Anything else is missing."""
+    """A column of dates, encoded as days; other cells are missing.
+
+    A time counts as its day in UTC.
+    """
 
     reading = "day"
 
@@ -224,11 +258,12 @@ class Date(Numeric):
 
     @classmethod
     def shown(cls, value: float) -> str:
+        """Return a number of days as a date in ISO 8601."""
         return shown_date(value)
 
 
 class Time(Numeric):
-    """A column of dates with times, encoded as seconds, in UTC. Anything else is missing."""
+    """A column of dates with times, encoded as seconds in UTC; other cells are missing."""
 
     reading = "second"
 
@@ -238,41 +273,70 @@ class Time(Numeric):
 
     @classmethod
     def shown(cls, value: float) -> str:
+        """Return a number of seconds as a date and time in ISO 8601."""
         return shown_time(value)
 
 
 class Formula(_Model):
-    """What a derived column is: the product of two columns of numbers, or of one a square or log.
+    """Definition of a derived column: a product, a square or a logarithm of numeric columns.
 
-    Missing where a column that it is made from is.
+    The derived value is missing if a parent value is missing.
     """
 
     product: tuple[str, str] | None = None
     square: str | None = None
-    log: str | None = Field(None, description="Natural; of a column with a lower bound above 0.")
+    log: str | None = Field(
+        None, description="Natural logarithm of a column whose lower bound is above 0."
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Formula:
+        """Refuse a definition without exactly one operation."""
         if sum(part is not None for part in (self.product, self.square, self.log)) != 1:
-            raise ValueError("must be one of square, product and log")
+            raise ValueError("a derived column needs exactly one of square, product and log")
         return self
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The columns that it is made from: one of a logarithm, else two."""
+        """Names of the parent columns: one for a logarithm, otherwise two."""
         if self.log is not None:
             return (self.log,)
         return self.product or (str(self.square),) * 2
 
     def of(self, *values: Any) -> Matrix:
-        """Its values, from those of its parents within their bounds."""
+        """Compute the derived values from parent values within their bounds.
+
+        Parameters
+        ----------
+        *values : array_like, shape (n,)
+            Values of each parent.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        """
         return logarithm(*values) if self.log is not None else product(*values)
 
     def column(self, *parents: Numeric) -> Derived:
-        """The column with the bounds that follow."""
+        """Return the derived column with the bounds that follow from its parents.
+
+        Parameters
+        ----------
+        *parents : Numeric
+            Declarations of the parent columns.
+
+        Returns
+        -------
+        Derived
+
+        """
         one, other = parents[0], parents[-1]
         if self.log is not None and one.lower <= 0:
-            raise ValueError("a log needs a column whose lower bound is above 0")
+            raise ValueError(
+                "a logarithm needs a column with a lower bound above 0. Raise the lower bound "
+                "or remove the logarithm"
+            )
         if self.log is not None:
             ends = [float(self.of(end)) for end in (one.lower, one.upper)]
         elif self.parents[0] == self.parents[1]:
@@ -280,22 +344,25 @@ class Formula(_Model):
         else:
             ends = [x * y for x in (one.lower, one.upper) for y in (other.lower, other.upper)]
         if not math.isfinite(sum(ends)):
-            raise ValueError("its bounds are beyond the numbers of float64")
+            raise ValueError(
+                "the bounds of the derived column are too large for float64. Rescale the parent "
+                "columns"
+            )
         missing = rule_of_derived([parent.missing for parent in parents])
         return Derived(lower=min(ends), upper=max(ends), missing=missing, formula=self)
 
 
 class Derived(Numeric):
-    """A column that no table has: it is computed of each row."""
+    """A column that is computed from other columns of the same row."""
 
     kind: Literal["derived"] = "derived"
     formula: Formula
 
 
 class Categorical(_Model):
-    """A column with declared levels, one 0/1 indicator each.
+    """A categorical column with declared levels; each level becomes one indicator (0 or 1).
 
-    An undeclared value is all zeros, or the level ``other`` where `other` is true.
+    An undeclared value sets no indicator, or the indicator ``(other)`` if `other` is true.
     """
 
     kind: Literal["categorical"] = "categorical"
@@ -303,26 +370,31 @@ class Categorical(_Model):
     other: bool = False
     missing: CategoryRule = Field(
         "zeros",
-        description="Missing values become all zeros; `level` adds an indicator; `other` counts "
-        "them with undeclared ones; `none` promises that there are none. Version 3 has no default.",
+        description="Rule for missing values. `zeros` sets no indicator. `level` adds an indicator "
+        "for missing values. `other` counts them as undeclared values. `none` states that no value "
+        "is missing. Version 3 has no default.",
     )
 
     @field_validator("levels")
     @classmethod
     def _distinct(cls, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Refuse levels that are declared twice or not exact in float64."""
         if len({level_text(level) for level in levels}) < len(levels):
-            raise ValueError("a level is declared twice")
+            raise ValueError("a level is declared twice. Remove one of them")
         if not all(isinstance(level, str) or abs(level) <= 2**53 for level in levels):
             raise ValueError(
-                "a level that is nan or beyond 2^53 is no exact number in float64: "
-                "declare it as text"
+                "a level is nan or beyond 2^53, so float64 cannot represent it exactly. "
+                "Declare the level as text"
             )
         return levels
 
     @model_validator(mode="after")
     def _other_is_declared(self) -> Categorical:
+        """Refuse the rule "other" without an indicator for other values."""
         if self.missing == "other" and not self.other:
-            raise ValueError('missing = "other" needs other = true')
+            raise ValueError(
+                'missing = "other" needs other = true. Add other = true or choose another rule'
+            )
         return self
 
     @property
@@ -336,19 +408,22 @@ class Categorical(_Model):
 
     @property
     def absent(self) -> int:
-        """Position among `labels` of the indicator of a missing value; -1 where it has none."""
+        """Position in `labels` of the indicator for missing values; -1 if there is none."""
         if self.missing == "other":
             return len(self.levels)
         return len(self.labels) - 1 if self.missing == "level" else -1
 
     @property
     def is_full(self) -> bool:
-        """Whether every value, missing ones too, has exactly one indicator."""
+        """True if every value, including missing values, sets exactly one indicator."""
         return self.other and self.missing in ("level", "other")
 
 
 class Ignored(_Model):
-    """A column left out; needed only to keep its place in a file without a header."""
+    """A column that dpcov does not read.
+
+    The declaration keeps the place of a column in a file without a header.
+    """
 
     kind: Literal["ignored"] = "ignored"
 
@@ -365,7 +440,7 @@ DeclaredKind = Literal[
     "ignored",
 ]
 Kind = Literal[DeclaredKind, "unknown"]
-Bounds = float | Sequence[float] | NDArray[np.float64]  # of all columns, or of each
+Bounds = float | Sequence[float] | NDArray[np.float64]  # One for all columns, or one per column.
 Cells = Literal["number", "text", "boolean"]
 Column = Annotated[
     Plain | Number | Integer | Count | Flag | Date | Time | Categorical | Ignored,
@@ -374,81 +449,91 @@ Column = Annotated[
 
 
 class PersonUnit(_Model):
-    """Protect persons, not rows: the id column, and how many rows of one person may count."""
+    """Privacy unit of persons: the id column, and how many rows of one person count."""
 
     column: str
     type: Literal["integer", "decimal", "uuid", "text"] | None = Field(
         None,
-        description="What an id is: ids that are equal by it are one person. A table is read only "
-        "where it is declared; releases made before version 0.2.0 lack it.",
+        description="Type of the ids. Two ids that are equal as values of this type are the same "
+        "person. dpcov reads no table without it; releases before version 0.2.0 lack the type.",
     )
     max_rows: int = Field(ge=1, le=2**20)
 
 
 class Weight(_Model):
-    """Survey weights: the column that holds them, and the largest that counts.
+    """Survey weights: the column of weights, and the largest weight that counts.
 
-    Weights above `maximum` are moved to it; those that are missing or below 0 are 0.
+    A weight above `maximum` counts as `maximum`. A missing or negative weight counts as 0.
     """
 
     column: str
-    maximum: float = Field(gt=1e-100, lt=1e100, description="Public; never taken from the data.")
+    maximum: float = Field(
+        gt=1e-100, lt=1e100, description="Public upper bound, not computed from the data."
+    )
 
 
 class FileOptions(_Model):
-    """How to read a text file."""
+    """Options for reading a text file."""
 
     header: bool = True
     separator: str = Field(",", min_length=1, max_length=1)
-    skip_lines: int = Field(0, ge=0, description="Lines to skip at the top, before any header.")
+    skip_lines: int = Field(
+        0, ge=0, description="Number of lines to skip at the top, before any header."
+    )
     comment: str | None = Field(
         None,
         min_length=1,
         max_length=1,
-        description="Lines that start with this are skipped, above the header only.",
+        description=(
+            "Character that starts a comment line. dpcov skips comment lines above the header only."
+        ),
     )
     quote: bool | str = Field(
         True,
-        description='Whether "..." quotes a cell, or the character that does. A quote in a quoted '
-        "cell is written twice.",
+        description='True if "..." quotes a cell, or the character that quotes a cell. A quote '
+        "inside a quoted cell is doubled.",
     )
     records: Literal["quoted", "lines"] = Field(
         "quoted",
-        description="Whether a quoted cell may hold line breaks; with `lines` each line is a row.",
+        description=(
+            "With `quoted`, a quoted cell can contain line breaks. With `lines`, each line is a "
+            "row."
+        ),
     )
     max_record_lines: int = Field(
-        1000, ge=1, le=10**6, description="Of how many lines a record may be; public."
+        1000, ge=1, le=10**6, description="Maximum number of lines of a record; public."
     )
     extra_cell: Literal["first", "last"] | None = Field(
         None,
-        description="Each row has one cell more than the header: `first` where R's write.table "
-        "puts row names, `last` where rows alone end with a separator.",
+        description="Each row has one cell more than the header. The extra cell is the `first` "
+        "one if R's write.table wrote row names, and the `last` one if rows end with a separator.",
     )
     rows: int | None = Field(
         None,
         ge=1,
         le=2**40,
-        description="The number of rows, public and known from elsewhere, for replace-one: rows "
-        "beyond are dropped, and missing ones are rows without values.",
+        description="Public number of rows, for replace-one. dpcov drops further rows and adds "
+        "rows without values if the table has fewer rows.",
     )
     encoding: str = Field(
-        "utf-8", description="utf-8, utf-16, utf-32, or one of a byte for each character."
+        "utf-8", description="utf-8, utf-16, utf-32, or an encoding with one byte per character."
     )
     decimal: Literal[".", ","] = "."
     thousands: (
         Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u2007", "\u2009", "\u202f"] | None
     ) = Field(
         None,
-        description="What may group the digits of columns of numbers by three. A space stands for "
-        "all kinds of spaces, and a no-break or thin space for all of these.",
+        description="Character that groups digits by three in numeric columns. A space matches "
+        "every kind of space. A no-break or thin space matches all no-break and thin spaces.",
     )
     compression: Literal["auto", "none", "gzip"] = Field(
-        "auto", description="`auto` goes by the file's name."
+        "auto", description="`auto` uses the ending of the file name."
     )
 
     @field_validator("separator", "comment")
     @classmethod
     def _single_byte(cls, value: str | None) -> str | None:
+        """Refuse a separator or comment character that is not one usable ASCII character."""
         if value is not None and (not value.isascii() or value in '"\r\n'):
             raise ValueError("must be one ASCII character other than a quote or a line end")
         return value
@@ -456,6 +541,7 @@ class FileOptions(_Model):
     @field_validator("quote")
     @classmethod
     def _quotes(cls, value: bool | str) -> bool | str:
+        """Refuse a quote character that is not one usable ASCII character."""
         if isinstance(value, str) and (len(value) != 1 or not value.isascii() or value in "\r\n"):
             raise ValueError("must be true, false or one ASCII character other than a line end")
         return value
@@ -463,99 +549,170 @@ class FileOptions(_Model):
     @field_validator("encoding")
     @classmethod
     def _decodable(cls, value: str) -> str:
+        """Refuse an encoding that dpcov cannot decode."""
         return encoding_named(value)
 
     @model_validator(mode="after")
     def _different(self) -> FileOptions:
+        """Refuse options that contradict each other."""
         if self.quote_sign is not None and self.quote_sign in (self.separator, self.comment):
-            raise ValueError("quote must differ from separator and comment")
+            raise ValueError(
+                "quote must differ from separator and comment. Choose another character"
+            )
         if self.decimal == self.thousands:
-            raise ValueError("decimal and thousands must differ")
+            raise ValueError("decimal and thousands must differ. Choose another character")
         if self.extra_cell is not None and not self.header:
-            raise ValueError("extra_cell needs a header: without one, declare all columns")
+            raise ValueError("extra_cell needs a header. Declare all columns of the file instead")
         if self.comment is not None and not self.header:
             raise ValueError(
-                "comment needs a header, below which no line is a comment: without one a row could "
-                "be taken for a comment. Skip the lines at the top with skip_lines"
+                "comment needs a header, because a row of a file without a header could "
+                "start like a comment. Use skip_lines to skip lines at the top"
             )
         return self
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later options that are not set: earlier versions of dpcov know none of them."""
+        """Leave out unset newer options, because earlier versions of dpcov do not know them."""
         found: dict[str, Any] = write(self)
         later = ("extra_cell", "rows")
         return {name: one for name, one in found.items() if name not in later or one is not None}
 
     @property
     def quote_sign(self) -> str | None:
-        """What quotes a cell, if anything does."""
+        """Character that quotes a cell; None if no character does."""
         if isinstance(self.quote, bool):
             return '"' if self.quote else None
         return self.quote
 
     @classmethod
     def checked(cls, **options: Any) -> FileOptions:
-        """Validated options; raises `SchemaError`."""
+        """Build validated options; raise `SchemaError` if an option is invalid."""
         return cls.parse(options)
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One coordinate of an encoded row; a data value is `center + scale * coordinate`."""
+    """One coordinate of an encoded row.
+
+    Attributes
+    ----------
+    name : str
+        Name of the feature.
+
+    column : str
+        Name of the column that the feature belongs to.
+
+    center, scale : float
+        A data value equals ``center + scale * coordinate``.
+
+    variable : bool
+        False if the feature only indicates missing values of another feature.
+
+    """
 
     name: str
     column: str
     center: float = 0.0
     scale: float = 1.0
-    variable: bool = True  # or it only tells in which rows a variable is missing
+    variable: bool = True
 
     @property
     def is_indicator(self) -> bool:
-        """Whether it is 0 or 1: of a level, or of a missing number."""
+        """True if the feature is 0 or 1: the indicator of a level, or of a missing number."""
         return self.name != self.column
 
 
 class Schema(_Model):
-    """What each column may hold, the radius of an encoded row, and who is protected.
+    """Public declarations about a table: its columns, clipping radius and privacy unit.
 
-    `radius` bounds the L2 norm of an encoded row and defaults to the largest norm that the
-    columns allow. `intercept` is the weight, as a share of the radius, of the constant that
-    is appended to each row so that one matrix holds moments, sums and the count. `by` is a
-    categorical column, for a release for each of its levels. `where` tells how conditions read
-    columns that are no features.
+    Parameters
+    ----------
+    version : {1, 2, 3}
+        Version of the schema format.
+
+    columns : dict of str to column
+        Declaration of each column, in order.
+
+    derived : dict of str to Formula, optional
+        Columns that dpcov computes from other columns of the same row.
+
+    radius : float, optional
+        Clipping radius: bound on the Euclidean norm of an encoded row. The default is the largest
+        norm that the columns allow.
+
+    intercept : float
+        Size of the constant that dpcov appends to each row, as a fraction of the radius. With an
+        intercept, the second moment also contains means and the number of rows.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    unit : PersonUnit, optional
+        Privacy unit. The default is one row.
+
+    weight : Weight, optional
+        Column of survey weights.
+
+    by : str, optional
+        Categorical column; dpcov makes one release for each of its levels.
+
+    where : dict of str to str
+        Types of columns that conditions use and that are not features.
+
+    file : FileOptions
+        Options for reading a text file.
+
+    See Also
+    --------
+    Schema.load : Read a schema from a TOML file.
+    Schema.from_bounds : Build a schema from bounds.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> age = {"kind": "integer", "lower": 0, "upper": 120, "missing": "midpoint"}
+    >>> schema = dpcov.Schema.parse({"version": 3, "columns": {"age": age}})
+    >>> [feature.name for feature in schema.features]
+    ['age']
+
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={"description": "Public declarations about the columns of a table."}
+    )
 
     version: Literal[1, 2, 3] = Field(
         1,
-        description="1 knows the kinds numeric, categorical and ignored; 2 all but numeric; 3 "
-        "requires `missing` of each column.",
+        description="Version 1 has the kinds numeric, categorical and ignored. Version 2 has all "
+        "kinds except numeric. Version 3 also requires a rule for missing values in each column.",
     )
-    defaults: Defaults | None = Field(None, description="What columns of version 3 share.")
+    defaults: Defaults | None = Field(None, description="Default rules for columns of version 3.")
     columns: dict[str, Column] = Field(min_length=1)
     derived: dict[str, Formula] = Field(
-        {}, description="Features that are computed of each row, from columns of numbers."
+        {}, description="Columns that dpcov computes from numeric columns of the same row."
     )
     radius: float | None = Field(None, gt=1e-100, lt=1e100)
     intercept: float = Field(0.3, ge=0, le=1)
-    missing: tuple[str, ...] = Field(("",), description="Cell texts that mean a missing value.")
+    missing: tuple[str, ...] = Field(("",), description="Texts that mean a missing value.")
     unit: PersonUnit | None = None
     weight: Weight | None = None
-    by: str | None = Field(None, description="One release for each level of this column.")
+    by: str | None = Field(
+        None, description="Categorical column; dpcov makes one release for each level."
+    )
     where: dict[str, Cells] = Field(
-        {}, description="How conditions read columns that are no features."
+        {}, description="Types of columns that conditions use and that are not features."
     )
     file: FileOptions = FileOptions()
 
     @model_validator(mode="before")
     @classmethod
     def _stripped(cls, document: Any) -> Any:
-        """Strip the names of columns, as those of a table are."""
+        """Remove outer blanks from column names, as dpcov does for the names in a table."""
         return _without_blanks(document) if isinstance(document, dict) else document
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A schema of version 1 or 2 is written as before there was a later one."""
+        """Write a schema of version 1 or 2 without the entries of later versions."""
         found: dict[str, Any] = write(self)
         later = {1: ("version", "derived", "defaults"), 2: ("defaults",), 3: ()}[self.version]
         return {name: part for name, part in found.items() if name not in later}
@@ -563,34 +720,49 @@ class Schema(_Model):
     @model_validator(mode="before")
     @classmethod
     def _with_rules(cls, document: Any) -> Any:
+        """Add the default rules for missing values."""
         return with_rules(document)
 
     @model_validator(mode="after")
     def _of_its_version(self) -> Schema:
-        """Refuse kinds and rules of the other versions, and what can't be derived."""
+        """Refuse kinds and rules of other versions, and invalid derived columns."""
         if self.defaults is not None and self.version < 3:
-            raise ValueError("defaults need version = 3")
+            raise ValueError(
+                "defaults need version = 3. Run `dpcov schema migrate` to change the version"
+            )
         for name, column in self.columns.items():
             if self.version == 1 and not isinstance(column, Plain | Categorical | Ignored):
-                raise ValueError(f"columns.{name}: kind = {column.kind!r} needs version = 2")
+                raise ValueError(
+                    f"columns.{name}: kind = {column.kind!r} needs version = 2 or later. Run "
+                    "`dpcov schema migrate` to change the version"
+                )
             if self.version > 1 and isinstance(column, Plain):
                 raise ValueError(
-                    f"columns.{name}: version {self.version} calls kind = 'numeric' number (or "
-                    "integer, count, flag, ...)"
+                    f"columns.{name}: kind = 'numeric' does not exist in version "
+                    f"{self.version}. Use 'number', 'integer', 'count' or 'flag'"
                 )
             if self.version < 3 and getattr(column, "missing", None) == "none":
-                raise ValueError(f'columns.{name}: missing = "none" needs version = 3')
+                raise ValueError(
+                    f'columns.{name}: missing = "none" needs version = 3. Run `dpcov schema '
+                    "migrate` to change the version"
+                )
         if self.derived and self.version == 1:
-            raise ValueError("derived columns need version = 2")
+            raise ValueError(
+                "derived columns need version = 2 or later. Run `dpcov schema migrate` to "
+                "change the version"
+            )
         for name, formula in self.derived.items():
             if name in self.columns:
-                raise ValueError(f"derived.{name}: a column has this name already")
+                raise ValueError(
+                    f"derived.{name}: a column has this name already. Choose another name"
+                )
             parents: list[Numeric] = []
             for parent in formula.parents:
                 found = self.columns.get(parent)
                 if not isinstance(found, Numeric) or isinstance(found, Date | Time):
                     raise ValueError(
-                        f"derived.{name}: {parent!r} is no column of numbers, counts or flags"
+                        f"derived.{name}: {parent!r} is not a column of numbers, counts or "
+                        "flags. Choose such a column"
                     )
                 parents.append(found)
             try:
@@ -601,53 +773,64 @@ class Schema(_Model):
 
     @model_validator(mode="after")
     def _legible(self) -> Schema:
-        """Refuse names that are not what they look like, or act on a terminal."""
+        """Refuse names with invisible characters or characters that control a terminal."""
         parts = [self.unit, self.weight]
         names = [*self.columns, *self.derived, *self.where]
         names += [part.column for part in parts if part is not None]
         for column in self.encoded_columns.values():
             names += map(level_text, column.levels if isinstance(column, Categorical) else ())
         for name in names:
-            if any(unicodedata.category(character) in UNSEEN for character in name):
+            if any(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in name):
                 raise ValueError(
-                    f"the name {name[:50]!r} holds a control or formatting character, which nobody "
-                    "sees: rename the column or level"
+                    f"the name {name[:50]!r} contains an invisible control or formatting "
+                    "character. Rename the column or level"
                 )
         return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Schema:
+        """Refuse declarations that contradict each other."""
         if not self.features:
-            raise ValueError("no column is numeric or categorical")
+            raise ValueError(
+                "no column is numeric or categorical. Declare at least one such column"
+            )
         if len(self.features) > MAX_FEATURES:
-            raise ValueError(f"more than {MAX_FEATURES} encoded features")
+            raise ValueError(
+                f"the schema has more than {MAX_FEATURES} encoded features. Declare fewer "
+                "columns or levels"
+            )
         if len({feature.name for feature in self.features}) < len(self.features):
-            raise ValueError("two encoded features have the same name; rename a column or a level")
+            raise ValueError("two encoded features have the same name. Rename a column or a level")
         if self.gaps and not self.intercept:
             raise ValueError(
-                'missing = "pairwise" needs an intercept above 0, which tells the number of rows'
+                'missing = "pairwise" needs an intercept to estimate the number of rows. '
+                "Set intercept above 0, or choose another rule"
             )
         for part, role in ((self.unit, "person id"), (self.weight, "weight")):
             if part is not None and part.column in self.encoded_columns:
                 raise ValueError(
-                    f"column {part.column!r} is the {role} and can't be a feature as well"
+                    f"the column {part.column!r} is the {role}, so it cannot be a feature. "
+                    "Remove one of the two declarations"
                 )
             if part is not None and not self.file.header and part.column not in self.columns:
                 raise ValueError(
-                    f"a file without a header needs the {role} among the columns, as kind = "
-                    "'ignored'"
+                    f"a file without a header needs a declaration of the {role} column. Add "
+                    "it to the columns with kind = 'ignored'"
                 )
         if self.unit is not None and self.file.rows is not None:
             raise ValueError(
-                "file.rows does not fix the number of persons: leave out rows, or the unit"
+                "file.rows cannot fix the number of persons. Remove file.rows or [unit]"
             )
         for name in self.where:
             if name in self.encoded_columns:
-                raise ValueError(f"where names {name!r}, whose type its column tells: leave it out")
+                raise ValueError(
+                    f"[where] contains {name!r}, but the declaration of this column already "
+                    "states its type. Remove it from [where]"
+                )
             if not self.file.header and name not in self.columns:
                 raise ValueError(
-                    f"a file without a header needs {name!r}, which where names, among the "
-                    "columns, as kind = 'ignored'"
+                    f"a file without a header needs a declaration of {name!r}, which [where] "
+                    "contains. Add it to the columns with kind = 'ignored'"
                 )
         if self.by is not None:
             self.grouped_by(self.by)
@@ -655,14 +838,22 @@ class Schema(_Model):
 
     @property
     def read_columns(self) -> dict[str, Numeric | Categorical]:
-        """The columns of the table that are encoded, in order."""
+        """Encoded columns of the table, in order, without derived columns."""
         return {
             name: column for name, column in self.columns.items() if not isinstance(column, Ignored)
         }
 
     @cached_property
     def encoded_columns(self) -> dict[str, Numeric | Categorical]:
-        """The columns that are encoded, in order; those that are derived are the last."""
+        """Encoded columns in order; derived columns are last.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> list(dpcov.Schema.from_bounds(0, 1, ["a", "b"]).encoded_columns)
+        ['a', 'b']
+
+        """
         found = self.read_columns
         for name, formula in self.derived.items():
             parents = [found[parent] for parent in formula.parents]
@@ -671,19 +862,19 @@ class Schema(_Model):
 
     @property
     def unstated(self) -> tuple[str, ...]:
-        """Columns of a schema of version 2 that leave open what a missing cell means."""
+        """Names of the columns of a schema of version 2 that state no rule for missing values."""
         columns = self.read_columns.items() if self.version == 2 else ()
         return tuple(name for name, one in columns if "missing" not in one.model_fields_set)
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Names of the columns that must be read."""
+        """Names of the columns that dpcov reads, including the id and weight columns."""
         others = [part.column for part in (self.unit, self.weight) if part is not None]
         return tuple(dict.fromkeys([*self.read_columns, *others]))
 
     @property
     def numbers(self) -> frozenset[str]:
-        """Names of the columns whose cells are read as numbers, as a file writes them."""
+        """Names of the columns whose cells are numbers in the notation of a text file."""
         features = [
             name
             for name, column in self.read_columns.items()
@@ -693,25 +884,50 @@ class Schema(_Model):
         return frozenset([*features, *tested, *([self.weight.column] if self.weight else [])])
 
     def grouped_by(self, by: str) -> Categorical:
-        """The categorical column `by`; raises `ValueError` where it can't set apart releases."""
+        """Return the categorical column that separates the releases.
+
+        Parameters
+        ----------
+        by : str
+            Name of the column.
+
+        Returns
+        -------
+        Categorical
+            Declaration of the column.
+
+        Raises
+        ------
+        ValueError
+            The column cannot separate releases.
+
+        """
         column = self.columns.get(by)
         if not isinstance(column, Categorical):
             others = [name for name, c in self.columns.items() if isinstance(c, Categorical)]
             near = difflib.get_close_matches(by, others, 1) or others[:1]
-            hint = f"; did you mean {near[0]!r}?" if near else ", which has none"
+            hint = f". Did you mean {near[0]!r}?" if near else ". Declare the column as categorical"
             raise ValueError(f"by = {by!r} is not a categorical column of the schema{hint}")
         if self.unit is not None:
             raise ValueError(
-                "releases by the levels of a column protect rows: a person's rows may have several "
-                "levels, so leave out the unit or by"
+                f"by = {by!r} protects rows, because one person can have rows in several "
+                "levels. Remove [unit] or by"
             )
         if len(self.encoded_columns) == 1:
-            raise ValueError(f"no column is left beside by = {by!r}")
+            raise ValueError(f"by = {by!r} leaves no column to release. Declare another column")
         return column
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
-        """Coordinates of an encoded row, without the intercept."""
+        """Coordinates of an encoded row, without the intercept.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> [feature.name for feature in dpcov.Schema.from_bounds(0, 1, ["a", "b"]).features]
+        ['a', 'b']
+
+        """
         found: list[Feature] = []
         for name, column in self.encoded_columns.items():
             if isinstance(column, Categorical):
@@ -725,12 +941,18 @@ class Schema(_Model):
 
     @cached_property
     def variables(self) -> tuple[Feature, ...]:
-        """The features that statistics are about: without those of `missing` = ``pairwise``."""
+        """Features that statistics describe.
+
+        These are all features except missingness indicators of the rule ``pairwise``.
+        """
         return tuple(feature for feature in self.features if feature.variable)
 
     @cached_property
     def indicators(self) -> dict[str, list[int]]:
-        """Positions of the indicators of each column: at most one of them is 1, the others 0."""
+        """Positions of the indicators of each column.
+
+        At most one of them is 1, and the others are 0.
+        """
         found: dict[str, list[int]] = {}
         for position, feature in enumerate(self.features):
             if feature.is_indicator:
@@ -739,29 +961,52 @@ class Schema(_Model):
 
     @cached_property
     def gaps(self) -> dict[int, int]:
-        """Of each feature with `missing` = ``pairwise``, where the one is that marks its gaps."""
+        """Position of each feature with the rule ``pairwise``, with its missingness indicator."""
         marks = [j for j, feature in enumerate(self.features) if not feature.variable]
         return {j - 1: j for j in marks}
 
     @property
     def largest_norm(self) -> float:
-        """Largest L2 norm of an encoded row: every column contributes at most 1 to its square."""
+        """Largest Euclidean norm of an encoded row.
+
+        Every column adds at most 1 to the squared norm.
+        """
         return math.sqrt(len(self.encoded_columns))
 
     @property
     def effective_radius(self) -> float:
-        """The declared radius, and at most the largest norm that the columns allow."""
+        """Clipping radius of the encoded rows.
+
+        The value is the declared radius, but at most the largest norm that the columns allow.
+        """
         return min(self.largest_norm, self.radius or math.inf)
 
     @property
     def privacy_unit(self) -> privacy.Unit:
-        """Who is protected."""
+        """Privacy unit: a row, or a person with a maximum number of rows."""
         if self.unit is None:
             return privacy.Unit()
         return privacy.Unit(self.unit.column, self.unit.max_rows)
 
     def with_rows(self, rows: int | None) -> Schema:
-        """Return the schema of a table of so many rows (`file.rows`); itself if None."""
+        """Return the schema with a public number of rows.
+
+        Parameters
+        ----------
+        rows : int or None
+            Public number of rows (`file.rows`); None returns the schema unchanged.
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a"]).with_rows(100).file.rows
+        100
+
+        """
         if rows is None:
             return self
         document = self.model_dump()
@@ -769,19 +1014,46 @@ class Schema(_Model):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a TOML schema; raises `SchemaError` with one line for each fault.
+        r"""Read a schema from a TOML file.
 
-        Warn if it is of version 2 and leaves open what missing cells of a column mean.
+        The function warns if the schema has version 2 and states no rule for missing values.
+
+        Parameters
+        ----------
+        path : str or Path
+            File of the schema.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            The file cannot be read, or the schema is invalid. The message lists each fault.
+
+        Examples
+        --------
+        >>> import dpcov, pathlib
+        >>> age = 'age = {kind = "integer", lower = 0, upper = 120, missing = "none"}'
+        >>> text = f"version = 3\n[columns]\n{age}"
+        >>> _ = pathlib.Path("visits.toml").write_text(text)
+        >>> dpcov.Schema.load("visits.toml").columns["age"].upper
+        120.0
+
         """
         text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
         try:
             found = cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"The schema {name!r} is not valid TOML: {error}.") from None
+            raise SchemaError(
+                f"The schema {name!r} is not valid TOML: {error}. Correct the file at this "
+                "position."
+            ) from None
         except RecursionError:
-            raise SchemaError(f"The schema {name!r} is nested too deeply.") from None
+            raise SchemaError(f"The schema {name!r} is nested too deeply. Simplify it.") from None
         except SchemaError as error:
-            raise SchemaError(f"The schema {name!r} has a fault. {error}") from None
+            raise SchemaError(f"{name}: {error}") from None
         if found.unstated:
             warnings.warn(notice_of(found.unstated, name), UnstatedMissingWarning, stacklevel=2)
         return found
@@ -795,14 +1067,43 @@ class Schema(_Model):
         missing: NumberRule | Sequence[str] | None = None,
         **fields: Any,
     ) -> Schema:
-        """Return the schema of an all-numeric table with public bounds, scalars or one a column.
+        """Return the schema of a numeric table with public bounds.
 
-        `missing` is the rule for missing cells of all columns (default ``midpoint``), or the cell
-        texts that mean a missing value.
+        Parameters
+        ----------
+        lower, upper : float or sequence of float, length p
+            Bounds of all columns, or of each column.
+
+        names : sequence of str, length p
+            Names of the columns.
+
+        missing : str or sequence of str, optional
+            A str is the rule for missing values of all columns (default "midpoint"). A sequence
+            contains the texts that mean a missing value.
+
+        **fields
+            Other fields of the schema, such as `radius`.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            The bounds or names are invalid.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds([0, 50], [120, 250], ["age", "pressure"])
+        >>> schema.columns["pressure"].midpoint
+        150.0
+
         """
         lows, highs = (_per_column(bound, len(names)) for bound in (lower, upper))
         if len(set(names)) < len(names):
-            raise SchemaError("Two columns have the same name.")
+            raise SchemaError("Two columns have the same name. Rename one of them.")
         kind = {"kind": "numeric"}
         if isinstance(missing, str):
             refuse_no_rule(missing)
@@ -817,6 +1118,7 @@ class Schema(_Model):
         return cls.parse({"columns": columns, **fields})
 
     def _repr_html_(self) -> str:
+        """Return a table of the columns in HTML, for notebooks."""
         title = (
             f"Schema: {len(self.features)} features, radius {self.effective_radius:.4g}, "
             f"protects {self.privacy_unit}"
@@ -825,13 +1127,15 @@ class Schema(_Model):
 
 
 def _without_blanks(document: dict[str, Any]) -> dict[str, Any]:
-    """Strip each name of a column in a plain document of a schema."""
+    """Remove outer blanks from the column names in a plain schema document."""
     found = dict(document)
     for part in ("columns", "derived", "where"):
         if isinstance(named := found.get(part), dict):
             found[part] = {_stripped(name): value for name, value in named.items()}
             if len(found[part]) < len(named):
-                raise ValueError(f"{part}: two names differ by blanks at their ends only")
+                raise ValueError(
+                    f"{part}: two names differ only in outer blanks. Rename one of them"
+                )
     for part in ("unit", "weight"):
         if isinstance(one := found.get(part), dict) and "column" in one:
             found[part] = one | {"column": _stripped(one["column"])}
@@ -841,7 +1145,7 @@ def _without_blanks(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stripped(name: Any) -> Any:
-    """Strip a name, or each of several, or of a formula; leave what is none to be refused."""
+    """Remove outer blanks from a name, several names or a formula."""
     if isinstance(name, list | tuple):
         return [_stripped(one) for one in name]
     if isinstance(name, dict):
@@ -850,7 +1154,10 @@ def _stripped(name: Any) -> Any:
 
 
 def level_text(level: bool | int | float | str) -> str:
-    """The text by which a declared level is named and matched in text files."""
+    """Return the text of a declared level.
+
+    The text names the level and matches cells of text files.
+    """
     if isinstance(level, bool):
         return "true" if level else "false"
     if isinstance(level, float) and level.is_integer():
@@ -859,20 +1166,24 @@ def level_text(level: bool | int | float | str) -> str:
 
 
 def _per_column(bound: Bounds, count: int) -> list[float]:
+    """Return one bound per column."""
     try:
         values = [bound] * count if isinstance(bound, int | float) else [float(b) for b in bound]
     except (TypeError, ValueError):
         values = []
     if len(values) != count:
-        raise SchemaError(f"lower and upper must be a number, or one for each of {count} columns.")
+        raise SchemaError(
+            "lower and upper must be a number, or a sequence with one number for each of "
+            f"{count} columns."
+        )
     return values
 
 
-_NO_KIND = "union_tag_not_found"  # of a column without a kind
+_NO_KIND = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
 
 
 def _sentences(error: ValidationError) -> str:
-    """The faults, what is not filled in yet in a sentence of its own."""
+    """Describe the faults in sentences; entries that are not filled in yet come last."""
     faults = error.errors()
     gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
     gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
@@ -882,8 +1193,9 @@ def _sentences(error: ValidationError) -> str:
         for fault in faults
         if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
     ][:5]
-    found = "; ".join(": ".join(filter(None, (_place(fault), reason(fault)))) for fault in others)
-    sentences = [f"{found}."] if found else []
+    found = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
+    # With several faults, the message states the problems without the remedies.
+    sentences = found if len(found) < 2 else ["; ".join(map(_problem, found)) + "."]
     if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
         sentences.append(rules_wanted(places, kinds))
@@ -891,11 +1203,31 @@ def _sentences(error: ValidationError) -> str:
         gaps += map(_place, unstated)
         more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
         sentences.append(
-            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public knowledge, "
-            "never from the data; `dpcov schema DATA --interactive --out FILE` asks for them."
+            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public "
+            "knowledge, not from the data; `dpcov schema DATA --interactive --out FILE` asks for "
+            "them."
         )
     return " ".join(sentences)
 
 
+def _problem(text: str) -> str:
+    """Return the first sentence of a message, without its full stop."""
+    return text.split(". ", 1)[0].rstrip(".")
+
+
+def _words(fault: Any) -> str:
+    """Describe one fault in one or two sentences."""
+    text = reason(fault)
+    if fault["type"] == "extra_forbidden":
+        text = "this entry does not exist. Check its spelling"
+    elif fault["type"] == "union_tag_invalid":
+        kind = fault["ctx"]["tag"]
+        near = difflib.get_close_matches(kind, get_args(DeclaredKind), 1)
+        hint = f"Did you mean {near[0]!r}?" if near else "Choose a kind of the documentation."
+        text = f"the kind {kind[:50]!r} does not exist. {hint}"
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
 def _place(fault: Any) -> str:
+    """Return the place of a fault in the document, with dots between the keys."""
     return ".".join(str(part) for part in fault["loc"] if part not in get_args(DeclaredKind))

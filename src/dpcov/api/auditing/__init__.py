@@ -1,18 +1,19 @@
-r"""The exact privacy loss of a mechanism between adversarial neighbours, beside what it claims.
+r"""Exact privacy losses of a mechanism on pairs of adversarial neighbouring tables.
 
-A mechanism is run once on a made-up table, by a seed; what it publishes on the way fixes what it
-asks next. Two tables that differ by one unit are then asked the same (`adversaries`), through the
-one door, and the loss of each round is computed from the differences of their exact integers and
-the laws of the noise (`rounds`). A few rows are common to both tables: sums add up, so they must
-cancel. Two claims are held against it:
+The audit runs a mechanism once on a simulated table with a seed. The published results of each
+round determine the queries of the next round. The audit then sends the same queries to pairs of
+tables that differ by one privacy unit (`adversaries`). It computes the loss of each round from the
+exact integers and from the noise distributions (`rounds`). The two tables of a pair share a few
+rows, whose contributions must cancel. The audit compares the losses with two claims:
 
-- The whole: the sum of all rounds is at most epsilon; at most rho; or, of Gaussian noise and
-  (epsilon, delta), epsilon at delta by the exact curve (Balle and Wang 2018, Theorem 8).
-- Each round: at most the share of the budget that the mechanism's options give it.
+- Total. The sum over all rounds is at most epsilon or rho. For Gaussian noise and an
+  (epsilon, delta) budget, epsilon at delta comes from the exact curve (Balle and Wang 2018,
+  Theorem 8).
+- Each round. The loss is at most the fraction of the budget that the options give to the round.
 
-No pair may lose more, by more than `ROUNDING`, which nuclear norms and the exact curve take in
-float64. That the largest loss is near the claim says that the pairs reach what the proof allows:
-less noise or a smaller sensitivity, by one per cent, would show.
+A loss can exceed a claim by at most `ROUNDING`, because nuclear norms and the exact curve use
+float64. The largest loss is close to the claim. The audit would therefore detect noise or a
+sensitivity that is 1% too small.
 """
 
 from __future__ import annotations
@@ -38,14 +39,31 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
 
-WHOLE = "all rounds"
+# Name of the sum over all rounds in the results.
+TOTAL = "all rounds"
+# Largest relative excess of a loss over its claim, from rounding in float64.
 ROUNDING = 2.0**-36
-FEW, MANY = 1, 20_000  # rows of the tables that are released, so that looks show nothing, and much
+# Numbers of rows of the released tables. In the small table, the noise hides all results of the
+# pilot query. In the large table, the pilot query has precise results.
+SMALL_TABLE_ROWS, LARGE_TABLE_ROWS = 1, 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The pair of the largest loss in a round, or in `WHOLE`, as a share of what is claimed."""
+    """Pair of tables with the largest loss in a round, or in the sum over all rounds.
+
+    Attributes
+    ----------
+    round : str
+        Name of the round, or `TOTAL`.
+
+    share : float
+        Loss divided by the claim.
+
+    pair : str
+        Description of the two tables.
+
+    """
 
     round: str
     share: float
@@ -54,7 +72,26 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The largest losses: of the whole first, then of each kind of round."""
+    """Largest privacy losses that an audit found.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+
+    budget : Budget
+        Claimed budget.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    pairs : int
+        Number of pairs of tables.
+
+    worst : tuple of Worst
+        Largest loss in total, followed by the largest loss in each round.
+
+    """
 
     mechanism: str
     budget: Budget
@@ -64,10 +101,11 @@ class Audit:
 
     @property
     def violated(self) -> bool:
-        """Whether some pair loses more than is claimed."""
+        """True if the loss of some pair exceeds a claim."""
         return any(found.share > 1 + ROUNDING for found in self.worst)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the audit as plain data for JSON."""
         return {
             "mechanism": self.mechanism,
             "budget": {name: getattr(self.budget, name) for name in self.budget.__slots__},
@@ -91,25 +129,41 @@ def audit(
     releases: int = 1,
     candidates: int = 0,
 ) -> Audit:
-    """Find the largest exact loss between adversarial neighbours.
+    """Find the largest exact privacy loss between adversarial neighbouring tables.
 
     Parameters
     ----------
-    mechanism : what is audited, with its options.
-    budget, neighbors : what it is asked to keep.
-    columns : of the made-up tables.
-    seed : of the releases, and of random rows.
-    releases : on each table of each kind; of another seed each.
-    candidates : rows of a release that are tried at least, random ones where others are fewer.
+    mechanism : Mechanism
+        Mechanism with its options.
+
+    budget : Budget
+        Budget that the mechanism claims to keep.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    columns : int, default 4
+        Number of columns of the simulated tables, from 3 to 50.
+
+    seed : int, default 1
+        Seed of the releases and of the random rows.
+
+    releases : int, default 1
+        Number of releases for each simulated table, each with its own seed.
+
+    candidates : int, default 0
+        Smallest number of rows that the audit compares for each release. The audit adds random rows
+        to reach this number.
 
     Returns
     -------
     Audit
+        Largest losses in total and in each round.
 
     Raises
     ------
     MechanismError
-        The mechanism refuses the budget, or its rounds are not known.
+        The mechanism refuses the budget, or the audit has no exact loss for the mechanism.
 
     Examples
     --------
@@ -121,10 +175,14 @@ def audit(
 
     """
     if isinstance(columns, bool) or not isinstance(columns, int) or not 3 <= columns <= 50:
-        raise MechanismError(f"An audit needs 3 to 50 columns, not {columns!r}.")
+        raise MechanismError(
+            f"The number of columns is {columns!r}, but an audit needs 3 to 50. Change columns."
+        )
     found = _Largest(budget)
     for setting in _accepted(mechanism, budget, neighbors, columns):
-        for size, number in itertools.product((FEW, MANY), range(releases)):
+        for size, number in itertools.product(
+            (SMALL_TABLE_ROWS, LARGE_TABLE_ROWS), range(releases)
+        ):
             generator = simulation_generator(seed + number)
             rows = setting.rows(base(setting, size, generator))
             entropy = Entropy.seeded(seed + number)
@@ -136,7 +194,7 @@ def audit(
 def _accepted(
     mechanism: Mechanism, budget: Budget, neighbors: Neighbors, columns: int
 ) -> list[Setting]:
-    """Settings that the mechanism takes; raises its refusal where it takes none."""
+    """Return the settings that the mechanism accepts, or raise its error if it accepts none."""
     taken, refusal = [], None
     for setting in settings(columns):
         try:
@@ -150,7 +208,7 @@ def _accepted(
 
 
 class _Largest:
-    """The largest losses so far."""
+    """Largest losses of the pairs so far."""
 
     def __init__(self, budget: Budget) -> None:
         self.pairs = 0
@@ -165,7 +223,7 @@ class _Largest:
         candidates: int,
         generator: np.random.Generator,
     ) -> None:
-        """Those of pairs that are asked what one release asked."""
+        """Add the losses of all pairs for the queries of one release."""
         questions = [one.question for one in published.rounds]
         common = base(setting, 2, generator)
 
@@ -173,16 +231,16 @@ class _Largest:
             rows = setting.rows(common if unit is None else [*common, unit])
             return [one.of(rows) for one in published.rounds]
 
-        told = {u.name: answers(u) for u in units(setting, questions, candidates, generator)}
-        nobody = {"nothing": answers(None)}
+        found = {u.name: answers(u) for u in units(setting, questions, candidates, generator)}
+        nobody = {"no unit": answers(None)}
         if neighbors == Neighbors.ADD_REMOVE:
-            pairs = list(itertools.product(told.items(), nobody.items()))
+            pairs = list(itertools.product(found.items(), nobody.items()))
         else:
-            pairs = list(itertools.combinations(told.items(), 2))
+            pairs = list(itertools.combinations(found.items(), 2))
         for (name, one), (other_name, other) in pairs:
             pair = f"{setting.name}: {name} / {other_name}"
             losses = [r.loss(a, b) for r, a, b in zip(published.rounds, one, other, strict=True)]
-            self._note(WHOLE, sum(losses, Fraction(0)), published.whole, published, pair)
+            self._note(TOTAL, sum(losses, Fraction(0)), published.whole, published, pair)
             for spent, lost in zip(published.rounds, losses, strict=True):
                 self._note(spent.name, lost, spent.spends, published, pair)
         self.pairs += len(pairs)
@@ -196,12 +254,12 @@ class _Largest:
 
     def worst(self) -> tuple[Worst, ...]:
         return tuple(
-            Worst(name, self._stated(share, lost, kind) if name == WHOLE else float(share), pair)
+            Worst(name, self._stated(share, lost, kind) if name == TOTAL else float(share), pair)
             for name, (share, lost, kind, pair) in self._found.items()
         )
 
     def _stated(self, share: Fraction, lost: Fraction, is_gaussian: bool) -> float:
-        """The same share in terms of the budget: of epsilon at delta, by the exact curve."""
+        """Return a loss divided by its claim, with epsilon at delta from the exact curve."""
         if not (is_gaussian and isinstance(self._budget, ApproxDP)):
             return float(share)
         return gdp_epsilon(math.sqrt(2 * lost), self._budget.delta) / self._budget.epsilon

@@ -1,21 +1,24 @@
-r"""What a mechanism publishes of a table, round by round, and what each tells of two tables.
+r"""The rounds of a mechanism, and the exact privacy loss of each round.
 
-A mechanism of the product asks its rows for exact integers, adds noise to them and publishes; what
-it asks next depends on what it has published alone. Let two tables differ by a unit, and let D be
-the difference of their integers in one round. Of the noise in it the loss is, exactly:
+In each round, a core mechanism queries its rows for exact integers, adds noise and publishes the
+sum. The next query depends only on the published results. Let two tables differ by one privacy
+unit, and let D be the difference of their integers in one round. The exact loss of the round is:
 
-- discrete Laplace of scale s: sum \|D_i\| / s, in epsilon, wherever the noise has the sign of D.
-- density exp(-\|\|Z\|\|_* / s), and W1 - W2 with s = 2 c: \|\|D\|\|_* / s, at Z = t D, in the limit
-  for the second (docs/proofs/release.md 6a, 6b).
-- discrete Gaussian of variance v: sum D_i^2 / 2 v in rho, reached at every order of zCDP; the
-  orthogonal ensemble: \|\|D\|\|_F^2 / 2 v. Where it stands in for continuous noise, of variance
-  v - 8, mu^2 / 2 is the same over that.
+- Discrete Laplace noise of scale s: sum \|D_i\| / s, in epsilon. The loss has this value for all
+  noise with the sign of D.
+- Noise with density exp(-\|\|Z\|\|_* / s): \|\|D\|\|_* / s, in epsilon, for noise Z = t D
+  (docs/proofs/release.md, section 6a).
+- Wishart noise W1 - W2 with s = 2 c: \|\|D\|\|_* / s, in epsilon, in the limit of large noise
+  (docs/proofs/release.md, section 6b).
+- Discrete Gaussian noise of variance v: sum D_i^2 / 2 v, in rho. For the orthogonal ensemble the
+  loss is \|\|D\|\|_F^2 / 2 v. For (epsilon, delta) budgets, v - 8 replaces v and the loss is
+  mu^2 / 2.
 
-Independent noise adds up, and so do rounds given what was published. Publication on a coarser
-lattice and everything after it is not looked at: it can only lose.
+The losses of independent noise add up, and so do the losses of the rounds. The audit ignores the
+rounding of the published numbers, because rounding cannot increase a loss.
 
-All is in rational numbers, but for the nuclear norm: eigenvalues in float64 of integers that it
-holds exactly, good to 2^-45 at order 50.
+All losses are exact fractions, except losses from nuclear norms. A nuclear norm comes from
+eigenvalues in float64, with a relative error below 2^-45 at order 50.
 """
 
 from __future__ import annotations
@@ -47,17 +50,17 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
 
-UNKNOWN = (
-    "No exact loss is known of this mechanism: those of papers are audited by sampling alone, in "
-    "`make trust`. Choose one of the others."
+NO_EXACT_LOSS = (
+    "An audit has no exact loss for this mechanism. Choose standardized, matrix-laplace, "
+    "nuclear-laplace or gaussian."
 )
-Law = Any  # a MatrixLaw or a ScalarLaw: which of them, `loss` tells
-Integers = tuple[Any, ...]  # an integer or an array of them for each law
+Law = Any  # a MatrixLaw or a ScalarLaw
+Integers = tuple[Any, ...]  # an integer or an array of integers for each noise distribution
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a mechanism asked of its rows; any other table can be asked the same."""
+    """Query of a mechanism to its rows, which an audit can repeat on any other table."""
 
     name: str
     positions: tuple[Any, ...]
@@ -69,10 +72,28 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A question, the integers that are taken from its answer, and the noise of each.
+    """Round of a mechanism: a query and the noise of its answer.
 
-    `spends` is what the round may cost, in epsilon or in rho; `extra` the variance that Gaussian
-    noise has beyond that of the continuous one (`gaussian.concentration`).
+    Attributes
+    ----------
+    name : str
+        Name of the round.
+
+    question : Question
+        Query to the rows.
+
+    integers : callable
+        Function from the answer to the integers that the round publishes with noise.
+
+    laws : tuple of Law
+        Noise distributions of the integers.
+
+    spends : Fraction
+        Claimed cost of the round, in epsilon or rho.
+
+    extra : int
+        Additional variance of discrete Gaussian noise (see `gaussian.concentration`).
+
     """
 
     name: str
@@ -86,14 +107,37 @@ class Round:
         return self.integers(self.question.asked(rows))
 
     def loss(self, one: Integers, other: Integers) -> Fraction:
-        """What the round tells between tables with these integers."""
+        """Return the loss of the round for two tables with these integers."""
         differences = (a - b for a, b in zip(one, other, strict=True))
         found = zip(self.laws, differences, strict=True)
         return sum((loss(law, d, self.extra) for law, d in found), Fraction(0))
 
 
 def loss(law: Law, difference: Any, extra: int = 0) -> Fraction:
-    """Of a draw of this law that hides a difference; in epsilon, or in rho."""
+    """Return the exact loss of noise that hides a difference, in epsilon or rho.
+
+    Parameters
+    ----------
+    law : Law
+        Noise distribution.
+
+    difference : int or ndarray of int
+        Difference of the integers of two tables.
+
+    extra : int
+        Additional variance of discrete Gaussian noise.
+
+    Returns
+    -------
+    Fraction
+        Loss in epsilon for Laplace noise and in rho for Gaussian noise.
+
+    Raises
+    ------
+    MechanismError
+        The audit has no exact loss for this noise distribution.
+
+    """
     match law:
         case ScalarLaplace():
             return Fraction(_total(abs(difference))) / law.scale
@@ -103,7 +147,7 @@ def loss(law: Law, difference: Any, extra: int = 0) -> Fraction:
             return _nuclear(difference) / (2 * Fraction(law.scale))
     if law.law.startswith("nuclear-laplace"):
         return _nuclear(difference) / Fraction(law.scale)
-    raise MechanismError(UNKNOWN)
+    raise MechanismError(NO_EXACT_LOSS)
 
 
 def _total(integers: Any) -> int:
@@ -111,13 +155,13 @@ def _total(integers: Any) -> int:
 
 
 def _nuclear(difference: NDArray[np.object_]) -> Fraction:
-    """Nuclear norm of a symmetric integer matrix; exactly the trace where that has its size."""
+    """Return the nuclear norm of a symmetric integer matrix."""
     values = np.linalg.eigvalsh(difference.astype(np.float64))
     return Fraction(float(np.abs(values).sum()))
 
 
-class Watched(Rows):
-    """Rows that note what they are asked."""
+class RecordedRows(Rows):
+    """Rows that record every query."""
 
     def __init__(self, rows: Rows) -> None:
         self.schema = rows.schema
@@ -146,7 +190,20 @@ class Watched(Rows):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The rounds of one release; `whole` is the budget in epsilon, with Gaussian noise in rho."""
+    """Rounds of one release.
+
+    Attributes
+    ----------
+    rounds : tuple of Round
+        Rounds in their order.
+
+    whole : Fraction
+        Budget of the release, in rho for Gaussian noise and otherwise in epsilon.
+
+    is_gaussian : bool
+        True for Gaussian noise.
+
+    """
 
     rounds: tuple[Round, ...]
     whole: Fraction
@@ -156,72 +213,110 @@ class Published:
 def released(
     mechanism: Mechanism, rows: Rows, budget: Budget, neighbors: Neighbors, entropy: Entropy
 ) -> Published:
-    """Release once, and say what was published in which rounds.
+    """Make one release and return its rounds.
 
-    The laws of the last are those that the release tells, of the rounds before those that the
-    mechanism was calibrated to. What rounds spend is what the mechanism's options say.
+    The noise distributions of the last round come from the release. The noise distributions of the
+    earlier rounds come from the calibration. The options of the mechanism set the cost of each
+    round.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism of the release.
+
+    rows : Rows
+        Rows of the table.
+
+    budget : Budget
+        Budget of the release.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    entropy : Entropy
+        Source of the noise.
+
+    Returns
+    -------
+    Published
+        Rounds of the release.
+
+    Raises
+    ------
+    MechanismError
+        The mechanism refuses the budget, or the audit has no exact loss for the mechanism.
+
     """
     planned = count.calibrated(
         mechanism, rows.lattice(), budget, neighbors, units_per_row(rows.schema)
     )
-    laws, watched = planned.laws, Watched(rows)
+    laws, recorded = planned.laws, RecordedRows(rows)
     if (kind := is_gaussian(laws)) is None:
-        raise MechanismError(UNKNOWN)
-    made = count.run(mechanism, watched, planned, entropy)
-    counting = [watched.questions.pop()] if planned.count is not None else []
-    *asked, last = watched.questions
+        raise MechanismError(NO_EXACT_LOSS)
+    made = count.run(mechanism, recorded, planned, entropy)
+    counting = [recorded.questions.pop()] if planned.count is not None else []
+    *asked, last = recorded.questions
     if kind:
         whole, extra = gaussian.concentration(mechanism.name, budget)
     else:
         whole, extra = pure_epsilon(mechanism.name, budget), 0
     kept = whole - planned.spends
     rounds = [
-        Round(name, question, *told, share * kept, extra)
-        for question, (name, share, told) in zip(
-            asked, _looks(mechanism, laws, rows.lattice(), asked, made), strict=True
+        Round(name, question, *noisy, share * kept, extra)
+        for question, (name, share, noisy) in zip(
+            asked, _earlier_rounds(mechanism, laws, rows.lattice(), asked, made), strict=True
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    told = _of_moment(made.noise, made.trace_noise)
-    rounds.append(Round("release", last, *told, left, extra))
+    noisy = _of_moment(made.noise, made.trace_noise)
+    rounds.append(Round("second moment", last, *noisy, left, extra))
     for question in counting:
-        rounds.append(Round("rows", question, _whole, (made.count_noise,), planned.spends, extra))
+        rounds.append(
+            Round("number of rows", question, _whole, (made.count_noise,), planned.spends, extra)
+        )
     return Published(tuple(rounds), whole, kind)
 
 
-Told = tuple[Callable[[Any], Integers], tuple[Law, ...]]  # what is taken of an answer, its noise
+# Function from an answer to its published integers, and their noise distributions.
+Noisy = tuple[Callable[[Any], Integers], tuple[Law, ...]]
 
 
-def _looks(
+def _earlier_rounds(
     mechanism: Any, laws: Any, lattice: Lattice, asked: Sequence[Question], made: Release
-) -> list[tuple[str, Fraction, Told]]:
-    """The rounds before the last, in their order, with their shares of the budget."""
+) -> list[tuple[str, Fraction, Noisy]]:
+    """Return the rounds before the last one, with their fractions of the budget."""
     match laws:
         case additive.Calibration() if asked:
-            return [("counts", exact(mechanism.radius_share), (_whole, (laws.counts,)))]
+            return [("norm histogram", exact(mechanism.radius_share), (_whole, (laws.counts,)))]
         case standardized.Calibration():
-            looks: list[tuple[str, Fraction, Told]]
-            looks = [("look", exact(mechanism.look_share), (_sums, (laws.look,)))]
+            rounds: list[tuple[str, Fraction, Noisy]]
+            rounds = [("pilot", exact(mechanism.look_share), (_sums, (laws.look,)))]
             share = made.parameters["directions_share"]
             taken = next(path for path in laws.paths if path.share == share)
             if taken.directions is not None:
-                images = asked[1].keywords["lattice"]
-                told = _second(taken.directions.at(images), images, made)
-                looks.append(("second look", exact(share), told))
+                transformed = asked[1].keywords["lattice"]
+                noisy = _directions(taken.directions.at(transformed), transformed, made)
+                rounds.append(("directions", exact(share), noisy))
             counting = exact(mechanism.radius_share)
-            return [*looks, ("counts", counting, (_whole, (laws.counts,)))]
+            return [*rounds, ("norm histogram", counting, (_whole, (laws.counts,)))]
     return []
 
 
-def _second(laws: additive.Calibration, lattice: Lattice, made: Release) -> Told:
-    """Of a look with these laws, which is at the trace alone behind the public gate."""
-    if additive.nothing_can_show(lattice, made.unit_count, laws.matrix):
+def _directions(laws: additive.Calibration, lattice: Lattice, made: Release) -> Noisy:
+    """Return the integers and the noise of the directions query.
+
+    The query releases only the trace if the noise would hide all rows.
+    """
+    if additive.below_noise_threshold(lattice, made.unit_count, laws.matrix):
         return _of_moment(None, laws.trace_alone)
     return _of_moment(laws.matrix, laws.trace)
 
 
-def _of_moment(matrix: Law | None, trace: Law | None) -> Told:
-    """Of a second moment and its trace: of those that have noise, which the others have not."""
+def _of_moment(matrix: Law | None, trace: Law | None) -> Noisy:
+    """Return the integers and the noise of a second moment and of its trace.
+
+    A part without a noise distribution is not released.
+    """
     if matrix is None:
         return lambda answer: (answer[0].trace(),), (trace,)
     if trace is None:
@@ -234,6 +329,6 @@ def _whole(counts: NDArray[np.int64] | int) -> Integers:
 
 
 def _sums(answer: list[SecondMoment]) -> Integers:
-    """Squares of the features, products with the intercept, and its own square."""
+    """Return the sums of squares, of products with the intercept, and of squared intercepts."""
     units, p = answer[0].units, answer[0].lattice.features
     return (np.concatenate([np.diag(units)[:p], units[:, p]]),)

@@ -1,11 +1,12 @@
-"""The privacy-budget ledger: one SQLite file that says what has been spent.
+"""The privacy-budget ledger: one SQLite file that records what was spent.
 
-Reserve, commit to disk, and only then draw noise. A crash between the two leaves an entry
-for noise that nobody saw: the ledger may over-count, it never under-counts. A retry is a new
-spend, and nothing is ever given back: the tables accept new rows only.
+dpcov records the budget of a release on disk before it draws any noise. After a crash between these
+two steps, the ledger contains an entry without a release. The ledger can therefore count too much,
+but never too little. A repeated release spends budget again. The ledger never returns budget,
+because its tables accept new rows only.
 
-Amounts are decimal text, summed as fractions; a figure shown as spent is rounded up, one shown
-as left or as a budget is rounded down.
+The ledger stores amounts as decimal text and adds them as exact fractions. Spent amounts are
+rounded up. Budgets and remaining amounts are rounded down.
 """
 
 from __future__ import annotations
@@ -47,12 +48,30 @@ from dpcov.core.show.result import Result
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
 
-_KINDS: tuple[type[Budget], ...] = (PureDP, ZCDP, ApproxDP)  # each admits those before it
+# Kinds of budgets. A ledger with a budget of one kind accepts releases of this kind and of all
+# earlier kinds.
+_KINDS: tuple[type[Budget], ...] = (PureDP, ZCDP, ApproxDP)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One spend: when (UTC), under which guarantee, and for what (`note`: the mechanism)."""
+    """One entry of a ledger.
+
+    Attributes
+    ----------
+    id : int
+        Number of the entry.
+
+    time : str
+        Time of the entry in UTC.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    note : str
+        Note about the release, such as the name of the mechanism.
+
+    """
 
     id: int
     time: str
@@ -62,12 +81,36 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Account(Result):
-    """What one data set may spend, has spent, and has left.
+    """Account of one data set: budget, spent amount and remaining amount.
 
-    All releases together keep `budget`, though each may have been chosen, its amount and all, after
-    seeing those before it (`dpcov.core.privacy_filter`). `spent` is what they come to as they are,
-    `left` what more may be asked for: less than the rest, once rho counts against (epsilon, delta).
-    A budget that is raised later counts as if it had been that large from the start.
+    All releases together keep the budget, even if you choose each release after you saw the earlier
+    ones (`dpcov.core.privacy_filter`). If you increase the budget later, the guarantee is the same
+    as with the larger budget from the start.
+
+    Attributes
+    ----------
+    dataset : str
+        Name of the data set.
+
+    budget : Budget
+        Total budget of the data set.
+
+    spent : dict of str to float
+        Total cost of all releases, in the kind of the budget.
+
+    left : dict of str to float
+        Largest budget of a further release. For an (epsilon, delta) budget with releases in rho,
+        this is less than the budget minus the spent amount.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables, the same for all releases.
+
+    unit : Unit or None
+        Privacy unit, the same for all releases. None before the first release.
+
+    entries : tuple of Entry
+        All releases, oldest first.
+
     """
 
     dataset: str
@@ -79,7 +122,7 @@ class Account(Result):
     entries: tuple[Entry, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, the entries under ``releases``."""
+        """Return the account as plain data for JSON, with the entries under ``releases``."""
         plain = asdict(self)
         plain["releases"] = list(plain.pop("entries"))
         return plain
@@ -91,7 +134,7 @@ class Account(Result):
             parts = (plain["budget"], self.spent, self.left)
             rows.append((name, [part.get(name, 0.0) for part in parts]))
         unit = "set by the first release" if self.unit is None else self.unit
-        note = f"neighbours: {self.neighbors.value}; unit: {unit}"
+        note = f"neighbours: {self.neighbors.value}; privacy unit: {unit}"
         heads = ("", "budget", "spent", "left")
         budget = Table(heads, rows, f"data set {self.dataset}", ("{:.12g}",), notes=(note,))
         return [budget, *([self._releases()] if self.entries else [])]
@@ -107,7 +150,26 @@ class Account(Result):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The budgets and spends of one or more data sets, in the SQLite file at `path`."""
+    """Ledger with the budgets and releases of one or more data sets, in an SQLite file.
+
+    Parameters
+    ----------
+    path : Path
+        File of the ledger. Use `Ledger.create` or `Ledger.open` to obtain a ledger.
+
+    See Also
+    --------
+    release : Release that records its budget in a ledger.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(Path(folder) / "people.ledger", PureDP(3.0))
+    ...     ledger.account().left
+    {'epsilon': 3.0}
+
+    """
 
     path: Path
 
@@ -120,7 +182,33 @@ class Ledger:
         dataset: str = "default",
         neighbors: Neighbors = Neighbors.ADD_REMOVE,
     ) -> Ledger:
-        """Give `dataset` a budget, in a new ledger file or in an existing ledger."""
+        """Create a ledger, or add a data set to an existing ledger.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File of the ledger.
+
+        budget : Budget
+            Total budget of the data set.
+
+        dataset : str, default 'default'
+            Name of the data set.
+
+        neighbors : Neighbors, default Neighbors.ADD_REMOVE
+            Relation between neighbouring tables for all releases of the data set.
+
+        Returns
+        -------
+        Ledger
+            Ledger with the data set.
+
+        Raises
+        ------
+        LedgerError
+            The ledger already contains the data set, or dpcov cannot write the file.
+
+        """
         place = local(path)
         try:
             dataset.encode()
@@ -129,61 +217,159 @@ class Ledger:
         try:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
-            pass  # not opened: closing it would drop the locks of other threads
+            pass  # do not open the file: closing it would release the locks of other threads
         except OSError:
-            raise LedgerError(f"{named(place)}: its folder must exist and be writable.") from None
+            raise LedgerError(
+                f"{named(place)} cannot be created. Choose a folder that exists and is writable."
+            ) from None
         with transaction(place, write=True, create=True) as db:
             if dataset in _neighbors_by_name(db):
-                raise LedgerError(f"{named(place)}: it holds a data set {dataset!r} already.")
+                raise LedgerError(
+                    f"{named(place)} already contains the data set {dataset!r}. Use this ledger, "
+                    "or add --dataset with a new name."
+                )
             insert(db, "datasets", dataset, neighbors)
             insert(db, "budgets", dataset, json.dumps(asdict(budget)))
         return cls(place)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Open an existing ledger, checking that it is one and is whole."""
+        """Open and verify an existing ledger.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            File of the ledger.
+
+        Returns
+        -------
+        Ledger
+            Verified ledger.
+
+        Raises
+        ------
+        LedgerError
+            The file does not exist, is not a ledger, or is damaged.
+
+        """
         place = local(path)
         with transaction(place, write=False):
             return cls(place)
 
     def datasets(self) -> list[str]:
-        """Names of the data sets, oldest first."""
+        """Return the names of the data sets, oldest first."""
         with transaction(self.path, write=False) as db:
             return list(_neighbors_by_name(db))
 
     def account(self, dataset: str | None = None) -> Account:
-        """Say what `dataset` (by default the only one) may spend, has spent, and has left."""
+        """Return the account of a data set.
+
+        Parameters
+        ----------
+        dataset : str, optional
+            Name of the data set. You can omit the name if the ledger has only one data set.
+
+        Returns
+        -------
+        Account
+            Budget, spent amount, remaining amount and entries of the data set.
+
+        """
         with transaction(self.path, write=False) as db:
             return _account(db, dataset)
 
     def verify(self) -> Chain:
-        """Check every page, every link of the hash chain and every entry."""
+        """Verify every page, every link of the hash chain and every entry.
+
+        Returns
+        -------
+        Chain
+            Hash chain of the ledger.
+
+        Raises
+        ------
+        LedgerError
+            The ledger is damaged or has no hash chain.
+
+        """
         with transaction(self.path, write=False) as db:
             for dataset in _neighbors_by_name(db):
                 _account(db, dataset)
             found = chain(db)
         if found is None:
-            raise LedgerError(f"{named(self.path)}: {UNCHAINED}")
+            raise LedgerError(f"{named(self.path)} {UNCHAINED}")
         return found
 
     def migrate(self) -> Chain:
-        """Start a hash chain for a ledger that has none; nothing before it can ever be verified."""
+        """Start a hash chain in a ledger without one.
+
+        dpcov can never verify the entries before the start of the chain.
+
+        Returns
+        -------
+        Chain
+            Hash chain of the ledger.
+
+        """
         with transaction(self.path, write=True, migrate=True):
             pass
         return self.verify()
 
     def add_budget(self, budget: Budget, *, dataset: str | None = None) -> None:
-        """Raise the total of `dataset` by `budget`, of the same kind."""
+        """Increase the total budget of a data set.
+
+        Parameters
+        ----------
+        budget : Budget
+            Additional budget, of the same kind as the total budget.
+
+        dataset : str, optional
+            Name of the data set. You can omit the name if the ledger has only one data set.
+
+        Raises
+        ------
+        LedgerError
+            The additional budget has another kind.
+
+        """
         with transaction(self.path, write=True) as db:
             account = _account(db, dataset)
             if type(budget) is not type(account.budget):
                 name, kind = account.dataset, _names(account.budget)
-                raise LedgerError(f"Data set {name!r} has a budget of {kind}: add {kind} to it.")
-            _sum([account.budget, budget])  # refuses a total that is no budget (a delta of 1)
+                raise LedgerError(
+                    f"The data set {name!r} has a budget in {kind}. Add a budget in {kind}."
+                )
+            _sum([account.budget, budget])  # refuses an invalid total, such as a delta of 1
             insert(db, "budgets", account.dataset, json.dumps(asdict(budget)))
 
     def reserve(self, guarantee: Guarantee, *, dataset: str | None = None, note: str = "") -> int:
-        """Record a spend, or refuse it; the entry is on disk when its number is returned."""
+        """Record the budget of a release on disk, or refuse the release.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            Guarantee of the release.
+
+        dataset : str, optional
+            Name of the data set. You can omit the name if the ledger has only one data set.
+
+        note : str, default ''
+            Note about the release.
+
+        Returns
+        -------
+        int
+            Number of the new entry.
+
+        Raises
+        ------
+        BudgetExceededError
+            The remaining budget is too small.
+
+        LedgerError
+            The release has another kind of budget, privacy unit or relation between neighbours.
+
+        """
         with transaction(self.path, write=True) as db:
             account = _account(db, dataset)
             _check(account, guarantee)
@@ -194,48 +380,60 @@ class Ledger:
 
 
 def _check(account: Account, guarantee: Guarantee) -> None:
-    """Refuse a guarantee that differs in kind, neighbours or unit, or does not fit."""
-    budget, spend, name = account.budget, guarantee.budget, account.dataset
+    """Refuse a guarantee that differs from earlier releases or that exceeds the budget."""
+    budget, spend = account.budget, guarantee.budget
     neighbors, unit = account.neighbors, account.unit or guarantee.unit
-    if (guarantee.neighbors, guarantee.unit) != (neighbors, unit):
+    if guarantee.neighbors != neighbors:
         raise LedgerError(
-            f"Data set {name!r} counts releases that protect {unit} under {neighbors} neighbours; "
-            f"one that protects {guarantee.unit} under {guarantee.neighbors} neighbours does not "
-            f"add to them. Use the same definition for all releases. {UNSPENT}"
+            f"This ledger counts releases with --neighbors {neighbors}, but this release uses "
+            f"{guarantee.neighbors}. Use {neighbors}, or another ledger. {UNSPENT}"
+        )
+    if guarantee.unit != unit:
+        raise LedgerError(
+            f"The releases in this ledger protect {unit}, but this release protects "
+            f"{guarantee.unit}. Use the same privacy unit, or another ledger. {UNSPENT}"
         )
     if _KINDS.index(type(spend)) > _KINDS.index(type(budget)):
+        options = " and ".join(f"--{name}" for name in asdict(budget))
         raise LedgerError(
-            f"A release stated by its {_names(spend)} cannot be counted against a budget of "
-            f"{_names(budget)}. State the release by its {_names(budget)}, or keep the data set "
-            f"in a ledger with a budget of {_names(spend)}. {UNSPENT}"
+            f"This ledger counts {_names(budget)}, but the release uses {_names(spend)}. Use "
+            f"{options}, or a ledger that counts {_names(spend)}. {UNSPENT}"
         )
     if not _fits(budget, [*(entry.guarantee.budget for entry in account.entries), spend]):
-        asked, whole = _in_words(asdict(spend)), _in_words(asdict(budget))
         raise BudgetExceededError(
-            f"The budget of data set {name!r} does not suffice: of {whole}, "
-            f"{_in_words(account.left)} is left, and this release needs {asked}. {UNSPENT} "
-            "Ask for less, or raise the budget with `dpcov ledger add-budget`."
+            f"Not enough budget: this release needs {_in_words(asdict(spend))}, but "
+            f"{_remaining(account, spend)} remain. Request less, or run `dpcov ledger add-budget`. "
+            f"{UNSPENT}"
         )
 
 
 def _fits(budget: Budget, spends: Sequence[Budget]) -> bool:
     try:
         return balance(budget, spends).admitted
-    except BudgetError:  # nothing left, or too large for a number
+    except BudgetError:  # no budget remains, or the cost overflows
         return False
 
 
 def _sum(budgets: Sequence[Budget]) -> Budget:
-    """Budgets of one kind, added and rounded down."""
+    """Add budgets of one kind and round the sum down."""
     return budget_from(**{name: round_down(total(budgets, name)) for name in asdict(budgets[0])})
 
 
 def _in_words(amount: dict[str, float]) -> str:
-    return " with ".join(f"{name} = {value!r}" for name, value in amount.items())
+    return " and ".join(f"{name} {value:.12g}" for name, value in amount.items())
+
+
+def _remaining(account: Account, spend: Budget) -> str:
+    """Return the remaining budget of a data set in words, such as ``2 of 3``."""
+    whole = asdict(account.budget)
+    if len(whole) == 1 and type(spend) is type(account.budget):
+        (name,) = whole
+        return f"{account.left[name]:.12g} of {whole[name]:.12g}"
+    return f"{_in_words(account.left)} of {_in_words(whole)}"
 
 
 def _names(budget: Budget) -> str:
-    return " with ".join(asdict(budget))
+    return " and ".join(asdict(budget))
 
 
 def _entry(row: sqlite3.Row) -> Entry:
@@ -253,7 +451,11 @@ def _account(db: sqlite3.Connection, dataset: str | None) -> Account:
     if dataset is None and len(names) == 1:
         (dataset,) = names
     if dataset is None or dataset not in names:
-        raise LedgerError(f"Name a data set of this ledger: {', '.join(map(repr, names))}.")
+        problem = "several data sets" if dataset is None else f"no data set {dataset!r}"
+        raise LedgerError(
+            f"This ledger has {problem}. Add --dataset with one of these names: "
+            f"{', '.join(map(repr, names))}."
+        )
     try:
         grants = db.execute("SELECT * FROM budgets WHERE dataset = ?", (dataset,))
         budget = _sum([budget_from(**json.loads(row["budget"])) for row in grants])
@@ -265,4 +467,4 @@ def _account(db: sqlite3.Connection, dataset: str | None) -> Account:
         unit = entries[0].guarantee.unit if entries else None
         return Account(dataset, budget, shown, rest, Neighbors(names[dataset]), unit, entries)
     except (BudgetError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        raise LedgerError(f"Data set {dataset!r}: its ledger is {DAMAGED}") from None
+        raise LedgerError(f"The ledger of the data set {dataset!r} {DAMAGED}") from None

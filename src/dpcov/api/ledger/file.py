@@ -1,18 +1,22 @@
-"""The ledger's file: tables that only grow, a hash chain over their rows, locks and syncs.
+"""The file of a ledger: an SQLite database with tables that only grow and a hash chain.
 
-Every operation opens its own connection, so that a ledger may be used from several threads
-and across a fork. The journal is SQLite's rollback journal (``journal_mode=DELETE``): the
-ledger stays one file, and a copy of it never lacks a write-ahead log that holds the last
-spends. ``synchronous=EXTRA`` syncs the folder after the journal is deleted; without it a power
-cut could bring the journal back and with it undo a spend. That sync keeps a new ledger's name too.
+Connections. Every operation opens its own connection, so several threads and forked processes can
+use the same ledger. The ledger uses the rollback journal of SQLite (``journal_mode=DELETE``) and
+not a write-ahead log. A copy of the file therefore always contains the last entries. The setting
+``synchronous=EXTRA`` syncs the folder after SQLite deletes the journal. Without this sync, a power
+failure could restore the journal and undo an entry.
 
-Every row of every table is a link of one chain, in the order of writing: its digest is SHA-256
-of the digest before it, its table and its fields. So a row that was edited, removed, put in or
-moved is found, and nothing is spent from such a file. The chain has no key: it finds damage and
-careless edits, not somebody who computes it anew or takes it off (`Chain.holds` finds those too,
-and copies that are put back, for whoever noted a head elsewhere). A file without a chain, as the
-first version wrote it, is shown and no more: to spend from it somebody has to start a chain, which
-says for ever that nothing before it can be verified.
+Hash chain. Every row of every table is a link of one chain, in the order of writing. The digest of
+a link is the SHA-256 hash of the previous digest, the table and the fields. The chain therefore
+shows if a row was edited, removed, inserted or moved. The ledger then accepts no releases.
+
+Limits. The chain has no key, so it detects damage and careless edits only. It does not detect a
+recomputed or removed chain. `Chain.holds` also detects these changes and old copies, for anyone who
+recorded an earlier head elsewhere.
+
+Old files. The first version of dpcov wrote ledgers without a chain. You can show such a ledger, but
+it accepts no releases until `Ledger.migrate` starts a chain. Nobody can ever verify the earlier
+entries.
 """
 
 from __future__ import annotations
@@ -33,36 +37,37 @@ from dpcov.errors import LedgerError
 
 _APPLICATION_ID = 0x64706376  # "dpcv"
 _VERSION = 2
-_UNCHAINED = 1  # the version before the chain
+_UNCHAINED = 1  # version of ledgers without a chain
 _TABLES = {
     "datasets": ("name", "neighbors"),
     "budgets": ("dataset", "budget"),
     "entries": ("dataset", "time", "note", "budget", "neighbors", "unit"),
 }
 _CHAIN = {"chain": ("source", "row", "digest")}
-_START = "start"  # source of the link with which a chain begins behind older rows
-LARGEST_FILE = 2**30  # bytes: millions of releases
-UNSPENT = "Nothing was drawn or spent."
+_START = "start"  # source of the first link of a chain that starts after older rows
+LARGEST_FILE = 2**30  # bytes, enough for millions of releases
+UNSPENT = "Nothing was spent."
+# The next messages continue a sentence that starts with `named(path)`.
 UNCHAINED = (
-    "it has no hash chain, so edits can't be found: an older dpcov made it, or the chain was taken "
-    "off. If you know that it is whole, `dpcov ledger migrate` starts a chain; nothing before can "
-    "ever be verified."
+    "has no hash chain, so dpcov cannot detect edits. If you know that nobody edited the ledger, "
+    "run `dpcov ledger migrate`; dpcov can never verify its earlier entries."
 )
 DAMAGED = (
-    "damaged or edited, so nothing is spent from it. Restore a copy that is not older than the "
-    "last release."
+    "is damaged or was edited, so dpcov spends nothing from it. Restore a copy that is not older "
+    "than the last release."
 )
 _FAILURES = {
-    sqlite3.SQLITE_FULL: f"its disk is full. {UNSPENT}",
-    sqlite3.SQLITE_READONLY: f"it or its folder is read-only. {UNSPENT}",
-    sqlite3.SQLITE_CANTOPEN: "no ledger here, or no right to open it or its folder. Create one "
-    f"with `dpcov ledger create`, or check the permissions. {UNSPENT}",
-    sqlite3.SQLITE_BUSY: f"another process kept it locked. Try again. {UNSPENT}",
-    sqlite3.SQLITE_NOTADB: "not a ledger of this version of dpcov.",
+    sqlite3.SQLITE_FULL: f"is on a full disk. Free some space and try again. {UNSPENT}",
+    sqlite3.SQLITE_READONLY: "or its folder is read-only. Change the permissions, or use another "
+    f"ledger. {UNSPENT}",
+    sqlite3.SQLITE_CANTOPEN: "does not exist, or you have no permission to open it. Run "
+    f"`dpcov ledger create`, or change the permissions. {UNSPENT}",
+    sqlite3.SQLITE_BUSY: f"is locked by another process. Try again later. {UNSPENT}",
+    sqlite3.SQLITE_NOTADB: "is not a ledger of this version of dpcov. Choose another file.",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_ERROR: DAMAGED,  # a table or column that is not there
-    sqlite3.SQLITE_IOERR: "reading or writing failed (a full or failing disk?). Nothing was "
-    "drawn; the ledger may count a release that was not made, never the reverse.",
+    sqlite3.SQLITE_ERROR: DAMAGED,  # a table or column is missing
+    sqlite3.SQLITE_IOERR: "cannot be read or written; the disk might be full or failing. dpcov "
+    "made no release, but the ledger might count one.",
 }
 _NETWORK = re.compile(
     r"(fuse\.)?(nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|beegfs|glusterfs|davfs2?|sshfs|s3fs|rclone)"
@@ -71,9 +76,16 @@ _NETWORK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The digests of a ledger's rows, oldest first.
+    """Hash chain of a ledger.
 
-    The first `unverified` are of rows that are older than the chain: their edits can't be found.
+    Attributes
+    ----------
+    digests : tuple of str
+        Digests of all rows, oldest first.
+
+    unverified : int
+        Number of rows that are older than the chain. dpcov cannot detect edits of these rows.
+
     """
 
     digests: tuple[str, ...]
@@ -81,16 +93,28 @@ class Chain:
 
     @property
     def head(self) -> str:
-        """Digest of the last row: of everything before it too."""
+        """Digest of the last row, which depends on all earlier rows."""
         return self.digests[-1] if self.digests else ""
 
     def holds(self, head: str) -> bool:
-        """Whether this ledger continues the one whose head this was."""
+        """Return True if the chain contains a head that was recorded earlier.
+
+        Parameters
+        ----------
+        head : str
+            Head of the chain at an earlier time.
+
+        Returns
+        -------
+        bool
+            True if the ledger still contains everything before this head.
+
+        """
         return head in self.digests
 
 
 def insert(db: sqlite3.Connection, table: str, *values: str) -> int:
-    """Append a row and its link, and return the row's number."""
+    """Append a row and its link to the chain, and return the number of the row."""
     last = db.execute("SELECT digest FROM chain ORDER BY id DESC LIMIT 1").fetchone()
     number = _append(db, table, *values)
     digest = _digest("" if last is None else last["digest"], table, [number, *values])
@@ -104,7 +128,7 @@ def _append(db: sqlite3.Connection, table: str, *values: str) -> int:
 
 
 def _digest(before: str, table: str, row: list[int | str]) -> str:
-    text = json.dumps([before, table, *row], default=repr)  # a damaged row may hold anything
+    text = json.dumps([before, table, *row], default=repr)  # a damaged row can have any type
     return sha256(text.encode()).hexdigest()
 
 
@@ -112,9 +136,34 @@ def _digest(before: str, table: str, row: list[int | str]) -> str:
 def transaction(
     path: Path, *, write: bool, create: bool = False, migrate: bool = False
 ) -> Iterator[sqlite3.Connection]:
-    """One transaction on a whole ledger: committed to disk on leaving, undone on any error.
+    """Run one transaction on a verified ledger.
 
-    To `create` an empty file is made a ledger, to `migrate` an unchained one is chained.
+    The transaction is committed to disk at the end of the block, or undone after any error.
+
+    Parameters
+    ----------
+    path : Path
+        File of the ledger.
+
+    write : bool
+        True if the transaction writes.
+
+    create : bool
+        True to turn an empty file into a ledger.
+
+    migrate : bool
+        True to start a hash chain in a ledger without one.
+
+    Yields
+    ------
+    sqlite3.Connection
+        Connection to the ledger.
+
+    Raises
+    ------
+    LedgerError
+        The file is not a ledger, or it is damaged, or SQLite cannot read or write it.
+
     """
     uri = path.as_uri() + "?mode=rw"
     try:
@@ -128,23 +177,25 @@ def transaction(
                 _initialise(db)
             version = _require_whole_ledger(db, path)
             if migrate and version == _VERSION:
-                raise LedgerError(f"{named(path)}: it has a hash chain already.")
+                raise LedgerError(
+                    f"{named(path)} already has a hash chain. Use the ledger without migrating it."
+                )
             if migrate:
                 _add_chain(db)
             elif write and version == _UNCHAINED:
-                raise LedgerError(f"{named(path)}: {UNCHAINED} {UNSPENT}")
+                raise LedgerError(f"{named(path)} {UNCHAINED} {UNSPENT}")
             yield db
             db.execute("COMMIT")
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         text = _FAILURES.get(code & 0xFF, _FAILURES[sqlite3.SQLITE_IOERR])
-        raise LedgerError(f"{named(path)}: {text}") from None
-    except UnicodeDecodeError:  # sqlite3 fails to quote a damaged definition or text
-        raise LedgerError(f"{named(path)}: {DAMAGED}") from None
+        raise LedgerError(f"{named(path)} {text}") from None
+    except UnicodeDecodeError:  # sqlite3 cannot decode a damaged definition or text
+        raise LedgerError(f"{named(path)} {DAMAGED}") from None
 
 
 def _initialise(db: sqlite3.Connection) -> None:
-    """Make the tables, which accept new rows and no changes."""
+    """Create the tables, which accept new rows but no changes."""
     db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     for statement in _definitions(_TABLES):
         db.execute(statement)
@@ -152,7 +203,7 @@ def _initialise(db: sqlite3.Connection) -> None:
 
 
 def _definitions(tables: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What SQLite is told of these tables, and keeps word for word."""
+    """Return the SQL definitions of tables, which SQLite stores unchanged."""
     found = []
     for table, columns in tables.items():
         fields = ", ".join(f"{column} TEXT NOT NULL" for column in columns)
@@ -164,7 +215,7 @@ def _definitions(tables: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _add_chain(db: sqlite3.Connection) -> None:
-    """Chain the rows that are there, table by table, and say so where there are any."""
+    """Add all existing rows to a new chain, followed by a link that marks its start."""
     for statement in _definitions(_CHAIN):
         db.execute(statement)
     digest = ""
@@ -179,23 +230,35 @@ def _add_chain(db: sqlite3.Connection) -> None:
 
 
 def _require_whole_ledger(db: sqlite3.Connection, path: Path) -> int:
-    """The version of a ledger whose pages, definitions and chain are whole."""
+    """Verify the pages, the definitions and the chain of a ledger, and return its version."""
     names = ("application_id", "user_version", "integrity_check")
     mark, version, health = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     if mark != _APPLICATION_ID or version not in (_UNCHAINED, _VERSION):
-        raise LedgerError(f"{named(path)}: {_FAILURES[sqlite3.SQLITE_NOTADB]}")
+        raise LedgerError(f"{named(path)} {_FAILURES[sqlite3.SQLITE_NOTADB]}")
     tables = _TABLES if version == _UNCHAINED else _TABLES | _CHAIN
     kept = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     whole = health == "ok" and sorted(map(str, next(zip(*kept, strict=True), ()))) == sorted(
         _definitions(tables)
     )
     if not whole or (version == _VERSION and chain(db) is None):
-        raise LedgerError(f"{named(path)}: {DAMAGED}")
+        raise LedgerError(f"{named(path)} {DAMAGED}")
     return int(version)
 
 
 def chain(db: sqlite3.Connection) -> Chain | None:
-    """The chain, if it links every row that was ever written, in order, and nothing else."""
+    """Return the verified chain of a ledger.
+
+    Parameters
+    ----------
+    db : sqlite3.Connection
+        Connection to the ledger.
+
+    Returns
+    -------
+    Chain or None
+        Chain of the ledger. None if the chain does not link exactly the rows that were written.
+
+    """
     if db.execute("PRAGMA user_version").fetchone()[0] == _UNCHAINED:
         return None
     rows = {
@@ -213,7 +276,8 @@ def chain(db: sqlite3.Connection) -> Chain | None:
         if found != [len(digests), str(row[0]), _digest(digests[-1], link["source"], row)]:
             return None
         digests.append(link["digest"])
-    # SQLite keeps the largest number that was ever given, so that rows cut off the end are missed.
+    # SQLite stores the largest row number that it ever used. A smaller number of rows therefore
+    # shows that somebody removed the last rows.
     ever = dict(db.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
     counts = {"chain": len(links)} | {table: len(found) for table, found in rows.items()}
     if any(ever.get(table, 0) != count for table, count in counts.items()):
@@ -224,32 +288,65 @@ def chain(db: sqlite3.Connection) -> Chain | None:
 
 
 def named(path: str | os.PathLike[str]) -> str:
-    """Which ledger a message is about."""
-    return f"Ledger {shown(path)}"
+    """Return the subject of a message about a ledger."""
+    return f"The ledger {shown(path)}"
 
 
 def local(path: str | os.PathLike[str]) -> Path:
-    """Resolve `path`, refusing it where locks and syncs are not to be trusted."""
+    """Return the resolved path of a ledger, and refuse unsafe places.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File of the ledger.
+
+    Returns
+    -------
+    Path
+        Resolved path.
+
+    Raises
+    ------
+    LedgerError
+        The path is not a regular file, or it is on a network file system, where locks and syncs are
+        unreliable.
+
+    """
     try:
         place, mounts = Path(os.path.realpath(path)), Path("/proc/self/mounts")
         if place.exists() and not place.is_file():
-            raise LedgerError(f"{named(place)}: it is no regular file.")
+            raise LedgerError(f"{named(place)} is not a regular file. Choose another path.")
         if place.exists() and place.stat().st_size > LARGEST_FILE:
-            raise LedgerError(f"{named(place)}: larger than any ledger.")
+            raise LedgerError(f"{named(place)} is larger than 1 GiB. Choose another file.")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "this is no name of a file"
-        raise LedgerError(f"{named(path)}: {reason}.") from None
+        reason = getattr(error, "strerror", None) or "the name is not a valid file name"
+        raise LedgerError(f"{named(path)} can't be opened: {reason}.") from None
     kind = file_system(place, mounts.read_text(errors="replace")) if mounts.is_file() else ""
     if _NETWORK.fullmatch(kind):
         raise LedgerError(
-            f"{named(place)}: on a network file system ({kind}), two machines could spend the "
-            "same budget. Keep it on a local disk."
+            f"{named(place)} is on a network file system ({kind}), where two machines could spend "
+            "the same budget. Move the ledger to a local disk."
         )
     return place
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """Type of the file system that holds `path`, given the text of ``/proc/self/mounts``."""
+    """Return the type of the file system of a path.
+
+    Parameters
+    ----------
+    path : Path
+        Resolved path.
+
+    mounts : str
+        Text of ``/proc/self/mounts``.
+
+    Returns
+    -------
+    str
+        Type of the file system, or an empty string.
+
+    """
     kind, depth = "", -1
     for line in mounts.splitlines():
         _, folder, found, *_ = line.split(" ")

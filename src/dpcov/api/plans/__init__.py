@@ -1,4 +1,4 @@
-"""Plans: the error to expect for a budget, and the budget or rows that a wanted error needs."""
+"""Plans: the predicted error of a release, and the budget or rows that an error needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dpcov.api.plans.imagined import Guess, ImaginedTable
+from dpcov.api.plans.simulated import Guess, SimulatedTable
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.core.parameters import Interval, Probability, check, checked
 from dpcov.core.privacy import (
@@ -37,16 +37,26 @@ from dpcov.rows.schema import Schema
 if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
 
-FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # of epsilon, along the curve
-REPEATS, FEW_REPEATS = 20, 4
-CAREFUL, FEW_CAREFUL = 60, 24  # with fewer, luck alone moves eigenvalues by 1.3 now and then
+# Multiples of epsilon in the table by budget.
+EPSILON_FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+# Number of simulated releases: usually, and for a slow mechanism or many features.
+RELEASES, FEW_RELEASES = 20, 4
+# Number of simulated releases for the mechanism of the plan. With fewer releases, chance alone can
+# change the error of the eigenvalues by a factor of 1.3. Source: not recorded.
+MAIN_RELEASES, FEW_MAIN_RELEASES = 60, 24
+# Number of features above which a plan simulates fewer releases.
 MANY_FEATURES = 40
-SLOW_TO_DRAW = 20  # order above which many draws of nuclear-Laplace noise take long
-FARTHEST = 1e4  # factor to which a wanted error is sought
-STRIDE = 4.0
-CLOSE = 0.05  # log of the factor by which a found budget may be off
-MOST_ROWS = 10**12
-RowCount = Annotated[int, Interval(1, MOST_ROWS, "both")]
+# Order of a matrix above which nuclear-Laplace noise is slow to draw.
+MAX_NUCLEAR_ORDER = 20
+# Largest factor of the budget or of the number of rows in the search for a requested error.
+MAX_SEARCH_FACTOR = 1e4
+# Factor between two steps of the search, until the steps enclose the requested error.
+SEARCH_STEP_FACTOR = 4.0
+# Largest error of a budget or number of rows that the search finds, as a natural logarithm.
+SEARCH_LOG_TOLERANCE = 0.05
+# Largest number of rows in a plan.
+MAX_ROWS = 10**12
+RowCount = Annotated[int, Interval(1, MAX_ROWS, "both")]
 Needed = tuple[Budget | None, int | None]
 HEADS = {
     "noise": "noise per entry",
@@ -56,45 +66,49 @@ HEADS = {
     "prediction": "regression",
 }
 LEGEND = (
-    "noise per entry: root mean square error of an entry of the second moment, per row, as "
-    "published; half the width of a column's bounds is 1. Exact, whatever the data, where noise is "
-    "all that a mechanism adds: additive-wishart, gaussian, laplace, matrix-laplace and "
-    "nuclear-laplace.",
-    "All else is what a release would lose if the table were like the imagined one. entry: the "
-    "error of an entry once denoised; correlation: standard error; eigenvalues: mean relative "
-    "error of the 3 largest; regression: change of a prediction, in standard deviations of what is "
-    "predicted.",
-    "All of it is error from the privacy noise, and from what a mechanism chooses to clip. On five "
-    "public tables, given a release of half of one (--like), 116 of 125 predictions of what auto "
-    "takes, and 94 % of all, were within a factor of 1.3 of what the other half showed; given "
-    "spreads and means of columns, how correlated they are and how much of one the others explain "
-    "(--spread, --mean, --correlation, --explained), 98 % for entries, 88 % for correlations, 90 % "
-    "for regression and 64 % for eigenvalues. Given spreads and correlation alone, 84 % for "
-    "correlations. With the defaults, correlations of what auto takes were within 2. Mechanisms "
-    "that auto does not take are tried less often here than alone (--mechanism), so their "
-    "eigenvalues are rough.",
+    "Noise per entry is the root mean square error of an entry of the published second moment, per "
+    "row. Half the width of a column's bounds is 1. This error is exact for any data for the "
+    "mechanisms: additive-wishart, gaussian, laplace, matrix-laplace and nuclear-laplace.",
+    "The other errors are for a simulated table that fits the assumptions. Entry is the error of a "
+    "denoised entry. Correlation is a standard error. Eigenvalues is the mean relative error of "
+    "the 3 largest. Regression is the change of a prediction, in standard deviations of the "
+    "target.",
+    "All errors come from the privacy noise and from clipping. A test on five public tables used "
+    "--like with a release of half of the table. For auto, 118 of 125 predictions were within a "
+    "factor of 1.3 of the measured error. Other assumptions give less accurate predictions.",
+    "Mechanisms other than the choice of auto have fewer simulated releases, so their eigenvalue "
+    "errors are rough. For a more accurate prediction, name one mechanism with --mechanism.",
 )
-RANGE = (
-    "What a release may lose, over tables that fit what was supposed as well: with long tails, and "
-    "where nothing was, with columns that fill a tenth or more than half of their bounds. It held "
-    "what was found on five public tables in more than nine of ten cells."
+RANGE_NOTE = (
+    "The range covers tables that fit the assumptions equally well, with light tails and with "
+    "heavy tails. Without assumptions, the range also covers narrow columns and columns that fill "
+    "their bounds. On five public tables, more than 90% of the measured errors were in the range."
 )
-# Factors by which a range is wider than its tables: more than nine of ten figures of five public
-# tables lie within, given a release of half of one, and given numbers to a digit or two.
-LIKE_A_RELEASE, LIKE_A_GUESS = 1.22, 1.5
-NARROW, WIDE = 0.1, 0.58  # spreads, where nothing is supposed
-MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
+# Factors that widen the range on both sides, with a release of a similar table and without one.
+# Source: tuned, so that the range contains more than 90% of the errors of five public tables
+# (docs/results/plan_calibration.json).
+RELEASE_RANGE_FACTOR, GUESS_RANGE_FACTOR = 1.22, 1.5
+# Standard deviations in the range of a plan without assumptions, as fractions of half the width of
+# the bounds. A column that fills its bounds evenly has 0.58.
+NARROW_SPREAD, WIDE_SPREAD = 0.1, 0.58
+# Number of readings of the table above which a plan simulates fewer releases.
+MANY_PASSES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What to expect of one mechanism at one budget.
+    """Predicted errors of one mechanism with one budget.
 
     Attributes
     ----------
-    mechanism : its name.
-    budget : what it would spend.
-    errors : over releases of the imagined table, from the privacy noise and what was clipped.
+    mechanism : str
+        Name of the mechanism.
+
+    budget : Budget
+        Budget of the release.
+
+    errors : Errors
+        Predicted errors from the privacy noise and from clipping.
 
     """
 
@@ -105,20 +119,54 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Plan(Result):
-    """Errors to expect, from public numbers alone.
+    """Predicted errors of a release, from public numbers.
 
     Attributes
     ----------
-    schema, rows, budget, neighbors, guess, target, goal : what was asked.
-    predictions : of each mechanism whose error can be predicted, least correlation error first.
-    not_predicted : name and reason of each of the others.
-    recommended : the mechanism that ``auto`` takes at this budget.
-    mechanism, method : the mechanism asked for, or ``auto``, and how releases are denoised.
-    curve : of that mechanism at multiples of the budget's epsilon.
-    sampling : standard error of a correlation that sampling alone leaves, whatever the
-        privacy: what the noise may be compared with.
-    between : least and largest of each error of that mechanism at this budget, over tables that
-        are as plausible: with shorter and longer tails, and where nothing is known, other spreads.
+    schema : Schema
+        Schema of the table.
+
+    rows : int
+        Assumed number of rows.
+
+    budget : Budget
+        Budget of the release.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    guess : Guess
+        Assumptions about the table.
+
+    target : str or None
+        Feature that is regressed on the others. None for some numeric features.
+
+    goal : str
+        Result that should be accurate.
+
+    method : str
+        Method that denoises the releases.
+
+    predictions : tuple of Prediction
+        Predicted errors of each mechanism, with the smallest error of a correlation first.
+
+    not_predicted : tuple of (str, str)
+        Name and reason for each mechanism without a prediction.
+
+    recommended : str
+        Mechanism that ``auto`` chooses for this budget.
+
+    mechanism : str
+        Requested mechanism, or ``auto``.
+
+    curve : tuple of Prediction
+        Predicted errors of `mechanism` for multiples of epsilon.
+
+    sampling : float
+        Standard error of a correlation from sampling alone, without any privacy noise.
+
+    between : mapping of str to (float, float)
+        Range of each error of `mechanism` over several tables that fit the assumptions.
 
     """
 
@@ -139,7 +187,19 @@ class Plan(Result):
     between: Mapping[str, tuple[float, float]]
 
     def budget_for(self, error: float) -> Budget | None:
-        """The least budget whose correlations have this standard error; None if none has."""
+        """Find the smallest budget for a standard error of the correlations.
+
+        Parameters
+        ----------
+        error : float
+            Requested standard error of a correlation, between 0 and 1.
+
+        Returns
+        -------
+        Budget or None
+            Smallest budget. None if 10,000 times the budget of the plan is too small.
+
+        """
         planner = self._planner()
         trials = planner.trials(self.rows)
         factor = _crossing(
@@ -148,7 +208,19 @@ class Plan(Result):
         return None if factor is None else scaled(self.budget, factor)
 
     def rows_for(self, error: float) -> int | None:
-        """The least number of rows whose correlations have this standard error at this budget."""
+        """Find the smallest number of rows for a standard error of the correlations.
+
+        Parameters
+        ----------
+        error : float
+            Requested standard error of a correlation, between 0 and 1.
+
+        Returns
+        -------
+        int or None
+            Smallest number of rows. None if 10,000 times the rows of the plan are too few.
+
+        """
         planner = self._planner()
 
         def at(factor: float) -> Prediction:
@@ -173,7 +245,7 @@ class Plan(Result):
         notes = [*LEGEND, self.sampling_in_words()]
         if self.not_predicted:
             names = ", ".join(name for name, _ in self.not_predicted)
-            notes.append(f"Not predicted: {names} (--json says why).")
+            notes.append(f"Not predicted: {names}. Add --json to see the reasons.")
         if least := self.least_rows():
             listed = ", ".join(f"{name} {rows:,}" for name, rows in least.items())
             notes.append(f"Rows needed at least, with this budget: {listed}.")
@@ -191,7 +263,7 @@ class Plan(Result):
                 form,
                 notes=tuple(notes),
             ),
-            Table(("", *heads), likely, title, form, notes=(RANGE,)),
+            Table(("", *heads), likely, title, form, notes=(RANGE_NOTE,)),
         ]
 
     def least_rows(self) -> dict[str, int]:
@@ -206,53 +278,81 @@ class Plan(Result):
         return [*budget_warnings(self.budget), *guessed]
 
     def assumptions(self) -> list[str]:
-        """What the imagined table is, in words."""
+        """Return sentences that describe the request and the assumptions about the table."""
         guess, columns = self.guess, len(self.schema.encoded_columns)
         own = "".join(f", {name} {share:g}" for name, share in guess.spreads.items())
         known = ", ".join(f"{name} {value:g}" for name, value in guess.means.items())
         means = f"; means {known} (--mean)" if known else ""
         share = guess.explained
-        others = "" if share is None else f", {share:.0%} of a column explained by others"
+        others = "" if share is None else f", {share:.0%} of a column explained by the others"
         ties = others and f"{others} (--explained)"
-        supposed = (
-            f"numeric columns have a standard deviation of {guess.spread:g} times half the width "
-            f"of their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
-            f"(--correlation){ties}"
+        assumed = (
+            f"standard deviations {guess.spread:g} times half the width of the bounds{own} "
+            f"(--spread){means}; correlations about {guess.correlation:g} (--correlation){ties}"
             if guess.like is None
-            else "means, standard deviations and correlations are those of the release given "
-            "(--like)"
+            else "means, standard deviations and correlations of the given release (--like)"
         )
         return [
             f"Plan for {columns} columns ({len(self.schema.features)} features), {self.rows} rows, "
-            f"{self.budget}, {self.neighbors.value}. No data was read, nothing is spent.",
-            f"Supposed: {supposed}.",
+            f"{self.budget}, {self.neighbors.value}. dpcov read no data. Nothing was spent.",
+            f"Assumptions: {assumed}.",
         ]
 
     def sampling_in_words(self) -> str:
-        """What the errors from the privacy noise may be compared with."""
+        """Return a sentence about the error of a correlation from sampling alone."""
         return (
-            f"For comparison, sampling alone leaves a standard error of {self.sampling:.2g} in a "
-            f"correlation of {self.rows} independent rows."
+            f"For comparison: without privacy noise, a correlation of {self.rows} independent rows "
+            f"has a standard error of {self.sampling:.2g} from sampling."
         )
 
     def answers(self, error: float, needed: Needed) -> list[str]:
-        """What a wanted error of a correlation needs."""
+        """Return sentences about the budget and the rows that a requested error needs.
+
+        Parameters
+        ----------
+        error : float
+            Requested standard error of a correlation.
+
+        needed : tuple of (Budget or None, int or None)
+            Results of `budget_for` and `rows_for`.
+
+        Returns
+        -------
+        list of str
+            Two sentences.
+
+        """
         budget, rows = needed
         wanted = f"A standard error of {error:g} in a correlation"
         first = (
-            f"{wanted} is out of reach with {self.rows} rows at any sensible budget."
+            f"{wanted} is not possible with {self.rows} rows at any usual budget."
             if budget is None
             else f"{wanted} needs about {amount(budget)} with {self.rows} rows."
         )
         second = (
-            f"{wanted} is out of reach at {amount(self.budget)} with any number of rows."
+            f"{wanted} is not possible at {amount(self.budget)} with any number of rows."
             if rows is None
             else f"{wanted} needs about {float(f'{rows:.2g}'):.0f} rows at {amount(self.budget)}."
         )
         return [first, second]
 
     def document(self, error: float | None = None, needed: Needed | None = None) -> dict[str, Any]:
-        """A plan as JSON data."""
+        """Return the plan as plain data for JSON.
+
+        Parameters
+        ----------
+        error : float, optional
+            Requested standard error of a correlation.
+
+        needed : tuple of (Budget or None, int or None), optional
+            Results of `budget_for` and `rows_for`.
+
+        Returns
+        -------
+        dict
+            All numbers of the plan.
+
+        """
         facts: dict[str, Any] = {
             "rows": self.rows,
             "features": len(self.schema.features),
@@ -283,7 +383,7 @@ class Plan(Result):
 
 
 def amount(budget: Budget) -> str:
-    """A budget in short."""
+    """Return a budget in short form, such as ``epsilon 1``."""
     return ", ".join(f"{name} {value:g}" for name, value in asdict(budget).items())
 
 
@@ -295,7 +395,7 @@ def _least(mechanism: Mechanism, schema: Schema, budget: Budget, neighbors: Neig
 
 
 def _figures(prediction: Prediction) -> list[Cell]:
-    """The figures of a row of a table."""
+    """Return the numbers of one row of a table."""
     found = (getattr(prediction.errors, name) for name in HEADS)
     return [math.nan if figure is None else figure for figure in found]
 
@@ -307,7 +407,7 @@ def _row(prediction: Prediction) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Predicts for any mechanism, budget and number of rows."""
+    """Predictions for any mechanism, budget and number of rows."""
 
     schema: Schema
     neighbors: Neighbors
@@ -317,56 +417,61 @@ class _Planner:
     method: Method = "shrink"
 
     @cached_property
-    def table(self) -> ImaginedTable:
-        return ImaginedTable.of(self.schema, Lattice.of(self.schema), self.guess)
+    def table(self) -> SimulatedTable:
+        return SimulatedTable.of(self.schema, Lattice.of(self.schema), self.guess)
 
-    def trials(self, rows: int, table: ImaginedTable | None = None) -> Trials:
-        """Trials on so many rows of the table that is guessed, or of another one."""
-        imagined = self.table if table is None else table
-        targets, moment = targets_of(self.schema, self.target), imagined.moment(rows)
-        return Trials(self.schema, moment, rows, targets, self.method, imagined.door(rows))
+    def trials(self, rows: int, table: SimulatedTable | None = None) -> Trials:
+        """Return trials on a simulated table with this number of rows.
+
+        The default is the table that fits the assumptions.
+        """
+        simulated = self.table if table is None else table
+        targets, moment = targets_of(self.schema, self.target), simulated.moment(rows)
+        return Trials(self.schema, moment, rows, targets, self.method, simulated.source(rows))
 
     def between(self, own: Prediction, name: str, rows: int) -> dict[str, tuple[float, float]]:
-        """Least and largest of each error, over the tables that fit the guess as well."""
+        """Return the range of each error over several tables that fit the assumptions."""
         mechanism = self.chosen(own.budget) if name == "auto" else mechanism_named(name)
         errors = [own.errors]
         for table in self._others():
             errors.append(self._tried(mechanism, own.budget, self.trials(rows, table)).errors)
-        found, luck = {}, LIKE_A_GUESS if self.guess.like is None else LIKE_A_RELEASE
+        found: dict[str, tuple[float, float]] = {}
+        factor = GUESS_RANGE_FACTOR if self.guess.like is None else RELEASE_RANGE_FACTOR
         for figure in HEADS:
             values = [value for one in errors if (value := getattr(one, figure)) is not None]
             if values:
-                found[figure] = (min(values) / luck, max(values) * luck)
+                found[figure] = (min(values) / factor, max(values) * factor)
         return found
 
-    def _others(self) -> list[ImaginedTable]:
+    def _others(self) -> list[SimulatedTable]:
         if self.guess.like is not None:
             return []
-        spreads = (NARROW, WIDE) if self.guess == Guess() else ()
+        spreads = (NARROW_SPREAD, WIDE_SPREAD) if self.guess == Guess() else ()
         guesses = [replace(self.guess, spread=spread) for spread in spreads]
-        tables = [ImaginedTable.of(self.schema, self.table.lattice, guess) for guess in guesses]
+        tables = [SimulatedTable.of(self.schema, self.table.lattice, guess) for guess in guesses]
         return [*tables, *(table.with_longer_tails() for table in (self.table, *tables))]
 
     def chosen(self, budget: Budget) -> Mechanism:
-        """The mechanism that ``auto`` takes."""
+        """Return the mechanism that ``auto`` chooses."""
         return choose(self.schema, budget, self.neighbors, goal=self.goal).mechanism
 
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False
     ) -> Prediction:
-        """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes.
+        """Predict the errors of a mechanism, or of the choice of ``auto``.
 
-        With few features always from many releases, so that a curve has no kink where the
-        comparison has its row.
+        With few features the prediction always uses many releases. The table by budget is then
+        consistent with the table by mechanism.
         """
         mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
         careful |= self.table.lattice.dimension <= MANY_FEATURES
         return self._tried(mechanism, budget, trials, careful=careful)
 
     def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
-        """The same beside others: refuses what takes long and is not what ``auto`` takes.
+        """Predict the errors of a mechanism for the table by mechanism.
 
-        What ``auto`` takes has the options with which it does.
+        The method refuses a slow mechanism unless ``auto`` chooses the mechanism. The choice of
+        ``auto`` keeps its options.
         """
         chosen = self.chosen(budget)
         if name == chosen.name:
@@ -374,23 +479,25 @@ class _Planner:
         mechanism = mechanism_named(name)
         calibration = mechanism.calibrate(self.table.lattice, budget, self.neighbors)
         if self.table.lattice.dimension > MANY_FEATURES and not adds_noise(calibration):
-            raise MechanismError("slow to try with so many features: name it to have it predicted")
+            raise MechanismError(
+                "a prediction with this many features is slow; name the mechanism with --mechanism"
+            )
         return self._tried(mechanism, budget, trials)
 
     def _tried(
         self, mechanism: Mechanism, budget: Budget, trials: Trials, *, careful: bool = False
     ) -> Prediction:
         dimension = self.table.lattice.dimension
-        if mechanism.name == "nuclear-laplace" and dimension > SLOW_TO_DRAW:
+        if mechanism.name == "nuclear-laplace" and dimension > MAX_NUCLEAR_ORDER:
             raise MechanismError(
-                "its noise is slow to draw for so many features, and auto skips it"
+                "the noise is slow to draw for this many features, and auto never chooses it"
             )
         if mechanism.passes > MANY_PASSES:
-            repeats = FEW_REPEATS
+            repeats = FEW_RELEASES
         elif dimension > MANY_FEATURES:
-            repeats = FEW_CAREFUL if careful else FEW_REPEATS
+            repeats = FEW_MAIN_RELEASES if careful else FEW_RELEASES
         else:
-            repeats = CAREFUL if careful else REPEATS
+            repeats = MAIN_RELEASES if careful else RELEASES
         errors = trials.errors(mechanism, budget, self.neighbors, repeats)
         return Prediction(mechanism.name, budget, errors)
 
@@ -409,35 +516,69 @@ def plan(
     denoise: Method = "shrink",
     target: str | None = None,
     guess: Guess | None = None,
-    factors: Sequence[float] = FACTORS,
+    factors: Sequence[float] = EPSILON_FACTORS,
 ) -> Plan:
-    """Errors to expect of a release, before anything is read or spent.
+    """Predict the error of a release, without reading data or spending budget.
 
-    A table is imagined from public numbers alone: the schema, a guess of the number of rows, and a
-    `Guess` of how much columns vary and how correlated they are. Releases of it are simulated,
-    denoised as real ones are, and compared with it: by the public noise laws, or, where a mechanism
-    looks at the rows before it maps or clips them, by running it on imagined rows. Of the former
-    the noise before denoising (`Errors.noise`) is exact; everything else is about the imagined
-    table, and as good as the guess. `make plan-calibration` compares it with five public tables,
-    budgets from 0.1 to 10: for what ``auto`` takes, with a release of a table like them, 116 of 125
-    errors were predicted within a factor of 1.3; with all that a guess can hold in numbers, to a
-    digit or two, 96 % of entries, 92 % of correlations, 88 % of regressions and 56 % of
-    eigenvalues; with the defaults, correlations within 2. `Plan.between` held 90 % of them with a
-    release, in ranges of 1.5 from end to end; 94 to 97 % with numbers, in ranges of 2.5.
+    dpcov simulates a table from the schema, the number of rows and your assumptions. dpcov then
+    simulates denoised releases and compares them with the table. If a mechanism only adds noise
+    from a public distribution, its error before denoising (`Errors.noise`) is exact. All other
+    errors depend on your assumptions.
 
     Parameters
     ----------
-    schema : `Schema` or path of a TOML one.
-    rows : a public guess of how many there are; with weights, of their sum over the largest one.
-    epsilon, delta, rho : the budget, as in `release`.
-    neighbors, mechanism, goal, denoise : as in `release`; the curve is about this mechanism.
-    target : feature that is regressed on the others; default, the average over some numeric ones.
-    guess : default, `Guess()`.
-    factors : multiples of epsilon along the curve.
+    schema : Schema, str or Path
+        Schema of the table, or the path of a TOML file.
+
+    rows : int
+        Assumed number of rows, from public knowledge. With weights, the assumed sum of the weights
+        divided by the largest allowed weight.
+
+    epsilon : float, optional
+        Epsilon of the budget.
+
+    delta : float, optional
+        Delta of the budget, together with `epsilon`.
+
+    rho : float, optional
+        Budget for zero-concentrated differential privacy, instead of `epsilon`.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `release`.
+
+    mechanism : str, default 'auto'
+        Mechanism of the plan, as in `release`. With ``auto`` the plan compares all mechanisms.
+
+    goal : str, default 'all'
+        Result that should be accurate, as in `release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the releases.
+
+    target : str, optional
+        Feature that is regressed on the others. The default is an average over up to 6 numeric
+        features.
+
+    guess : Guess, optional
+        Assumptions about the table. The default is ``Guess()``.
+
+    factors : sequence of float, optional
+        Multiples of epsilon for the table by budget.
+
+    Returns
+    -------
+    Plan
+        Predicted errors by mechanism and by budget, with a likely range.
 
     Raises
     ------
-    DpcovError : one of its kinds: a budget, schema, mechanism or guess that makes no sense.
+    DpcovError
+        The budget, the schema, the mechanism or the assumptions are invalid.
+
+    See Also
+    --------
+    Guess : Assumptions about the table.
+    release : Release with this budget.
 
     Examples
     --------
@@ -475,7 +616,7 @@ def plan(
         if factor == 1 and here in known:
             curve.append(known[here])
             continue
-        with suppress(MechanismError, BudgetError):  # the noise is too large to draw
+        with suppress(MechanismError, BudgetError):  # no row if the noise is too large to draw
             curve.append(planner.predicted(mechanism, scaled(budget, factor), trials))
     return Plan(
         schema=declared,
@@ -497,7 +638,10 @@ def plan(
 
 
 def scaled(budget: Budget, factor: float) -> Budget:
-    """The budget with `factor` times the epsilon, the same delta; rho goes with its square."""
+    """Return a budget with `factor` times the epsilon and the same delta.
+
+    For a budget in rho, the function multiplies rho by the squared factor.
+    """
     if isinstance(budget, ZCDP):
         return ZCDP(_rounded(budget.rho * factor**2))
     return replace(budget, epsilon=_rounded(budget.epsilon * factor))
@@ -508,27 +652,33 @@ def _rounded(value: float) -> float:
 
 
 def _crossing(predicted: Callable[[float], Prediction], wanted: float) -> float | None:
-    """Least factor at which a falling error is at most `wanted`; None beyond `FARTHEST`."""
+    """Find the smallest factor at which a decreasing error is at most `wanted`.
+
+    The result is None if the factor would exceed `MAX_SEARCH_FACTOR`.
+    """
     check("error", wanted, Probability, ReleaseError)
 
     def error(factor: float) -> float:
         found = predicted(factor).errors.correlation
         if found is None:
-            raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
+            raise ReleaseError(
+                "A plan predicts correlations only with an intercept and at least two features. "
+                "Set intercept = 0.3 in the schema, or add a column."
+            )
         return found
 
     low = high = 1.0
     if error(1.0) > wanted:
         while error(high) > wanted:
-            low, high = high, high * STRIDE
-            if high > FARTHEST:
+            low, high = high, high * SEARCH_STEP_FACTOR
+            if high > MAX_SEARCH_FACTOR:
                 return None
     else:
         while error(low) <= wanted:
-            low, high = low / STRIDE, low
-            if low < 1 / FARTHEST:
+            low, high = low / SEARCH_STEP_FACTOR, low
+            if low < 1 / MAX_SEARCH_FACTOR:
                 return high
-    while math.log(high / low) > CLOSE:
+    while math.log(high / low) > SEARCH_LOG_TOLERANCE:
         middle = float(np.sqrt(low * high))
         try:
             low, high = (middle, high) if error(middle) > wanted else (low, middle)

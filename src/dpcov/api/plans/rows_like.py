@@ -1,4 +1,4 @@
-"""Rows with the moments of a release, for plans of a table like the one that it is of."""
+"""Simulated rows with the moments of an earlier release, for plans of a similar table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,31 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-DETERMINED = 1e-6  # share of a number's variance, up to which levels are taken to explain all
+# Unexplained fraction of a column's variance up to which the categories count as explaining the
+# whole variance. Source: not recorded.
+MAX_ROUNDING_SHARE = 1e-6
 
 
 def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
-    """Mean and covariance of the variables of encoded rows of `schema`, as of the release."""
+    """Return the mean and the covariance of a release in the encoding of a schema.
+
+    Parameters
+    ----------
+    release : Release
+        Release with all features of the schema.
+
+    schema : Schema
+        Schema whose bounds define the encoding.
+
+    Returns
+    -------
+    mean : ndarray, shape (q,)
+        Means of the variables.
+
+    covariance : ndarray, shape (q, q)
+        Covariance matrix of the variables.
+
+    """
     moments = Moments.of(release)
     at, centers, ratios = _places(release, schema)
     means = centers + moments.encoded[at] * ratios
@@ -29,12 +49,31 @@ def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
 def rows_like(
     release: Release, schema: Schema, count: int, generator: np.random.Generator
 ) -> Matrix:
-    """(count, p) variables of encoded rows of `schema` with about the moments of the release.
+    """Simulate encoded rows that have about the moments of a release.
 
-    Indicators are 0 or 1, a row has one level of a column, and a missing number is 0, as denoising
-    takes for granted: levels are drawn as `sample` draws them, with less luck, since mechanisms map
-    rows by how rare a level is; numbers are their regression on the levels and `pseudo_rows` of
-    what is left.
+    Each indicator is 0 or 1, each row has one category of a column, and a missing number is 0. The
+    function draws the categories as `sample` does, but with less random variation. A numeric value
+    is the sum of its regression on the categories and of a residual from `pseudo_rows`.
+
+    Parameters
+    ----------
+    release : Release
+        Release with all features of the schema.
+
+    schema : Schema
+        Schema whose bounds define the encoding.
+
+    count : int
+        Number of rows.
+
+    generator : numpy.random.Generator
+        Source of random numbers.
+
+    Returns
+    -------
+    ndarray, shape (count, q)
+        Variables of the encoded rows.
+
     """
     features = schema.variables
     positions, centers, ratios = _places(release, schema)
@@ -54,14 +93,14 @@ def rows_like(
     given = centers[numbers] + given * ratios[numbers]
     left *= np.outer(ratios[numbers], ratios[numbers])
     means, covariance = moments_like(release, schema)
-    # Rounding in a number that levels determine would predict others.
-    determined = np.diag(left) <= DETERMINED * np.diag(covariance)[numbers]
+    # If the categories determine a number, its residual is a rounding error and predicts nothing.
+    determined = np.diag(left) <= MAX_ROUNDING_SHARE * np.diag(covariance)[numbers]
     left[determined] = left[:, determined] = 0.0
     means, lowest = means[numbers], np.full(len(numbers), -1.0)
     about = pseudo_rows(means, left, lowest, count, generator)
     for k, j in enumerate(numbers):
         absent = rows[:, levels.get(features[j].column, [])].any(axis=1)
-        # What is missing does not vary, so the others must vary more.
+        # Missing cells do not vary, so the other cells get a larger variance.
         about[:, k] /= np.sqrt(max(1 - absent.mean(), 1 / count))
         rows[:, j] = np.where(absent, 0.0, np.clip(given[:, k] + about[:, k], -1.0, 1.0))
     if len(numbers) == len(features) == len(release.columns):
@@ -70,10 +109,11 @@ def rows_like(
 
 
 def _as_long(release: Release, rows: Matrix) -> Matrix:
-    """(m, p) rows in the release's encoding, about its center as long as it counted its own.
+    """Return rows whose norms follow the norm histogram of the release.
 
-    The longest stays the longest. Where it has no counts (`Release.lengths`), or they are of rows
-    with marks of missing cells, rows stay as they are.
+    The rows, shape (m, p), have the encoding of the release. The order of the norms stays the same.
+    The function returns the rows unchanged if the release has no detectable norm histogram
+    (`Release.lengths`). It also does so if the histogram includes missingness indicators.
     """
     lengths, matrix = release.lengths, release.linear_map
     if lengths is None or lengths.hidden or matrix is None or len(matrix) != rows.shape[1]:
@@ -86,9 +126,10 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
 
 
 def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector]:
-    """Where the features of `schema` are in the release, and what encodes them anew.
+    """Return where the features of a schema are in a release, and how to encode them again.
 
-    That is (p,) positions, and (p,) c and r: x encoded there is c + r x here.
+    The function returns positions, centers c and ratios r, each of shape (p,). The encoded value x
+    of the release becomes c + r x in the encoding of the schema.
     """
     positions = [release.columns.index(feature.name) for feature in schema.variables]
     pairs = [(release.schema.variables[at], schema.variables[j]) for j, at in enumerate(positions)]

@@ -1,4 +1,4 @@
-"""Errors to expect of a release, before anything is spent: trials on an imagined table."""
+"""Predicted errors of a release, from simulated releases of a simulated table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpcov.analysis.features import chosen
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.penalty import GRID, squared_errors
-from dpcov.api.plans.rehearsal import rehearse
+from dpcov.api.plans.simulated_rows import simulated_releases
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers import whole
 from dpcov.denoise import Method, denoise
@@ -23,7 +23,7 @@ from dpcov.mechanisms.additive import Calibration
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
-    from dpcov.api.plans.rehearsal import ImaginedRows
+    from dpcov.api.plans.simulated_rows import SimulatedRows
     from dpcov.core.arrays import Matrix
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.core.samplers import MatrixLaw
@@ -33,30 +33,44 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import SecondMoment
     from dpcov.rows.schema import Schema
 
-LEADING = 3  # eigenvalues that count as leading
-TARGETS = 6  # columns that are regressed on the others, where none is asked for
+# Number of eigenvalues, the largest ones, whose error a plan reports.
+LEADING_COUNT = 3
+# Largest number of columns that are regressed on the others by default. The limit keeps plans fast.
+MAX_TARGETS = 6
+# Seed of the simulated noise: the same public numbers always give the same plan.
 SEED = 20_250_102
-LARGEST_BITS = 62  # of an entry of what a release publishes
+# Largest number of bits of an entry in a release.
+MAX_BITS = 62
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What separates releases from the table they were made of: noise, and what was clipped.
+    """Errors of releases compared with their table, from noise and clipping.
+
+    All errors are for encoded rows: half the width of a column's bounds is 1.
 
     Attributes
     ----------
-    noise : root mean square error of an entry of the second moment per row, as published. Encoded
-        rows: half the width of a column's bounds is 1. Exact where a mechanism adds noise to that
-        moment, whose law is public. Where it learns a map or a radius first, measured on the
-        releases, mapped back: with what clipping took away, and as good as the imagined table.
-    entry : the same once denoised; the median over releases, as a few releases of a drowned table
-        have most of the error.
-    correlation : standard error of a correlation: root mean square error over all of them and over
-        releases; None without an intercept or a pair.
-    eigenvalue : mean relative error of the leading eigenvalues (at most 3) of the covariance of the
-        encoded columns; the median over releases, as a noisy count has no mean to speak of.
-    prediction : root mean square change of what ridge regression predicts, in standard deviations
-        of the target; None where there is nothing to predict.
+    noise : float
+        Root mean square error of an entry of the published second moment per row. The error is
+        exact if the mechanism adds noise from a public distribution to the second moment. For
+        other mechanisms the error is simulated and includes the clipping bias.
+
+    entry : float
+        Root mean square error of an entry of the denoised second moment per row, as the median
+        over the releases.
+
+    correlation : float or None
+        Standard error of a correlation: the root mean square error over all pairs and all releases.
+        None without an intercept, or with only one feature.
+
+    eigenvalue : float or None
+        Mean relative error of the 3 largest eigenvalues of the covariance matrix, as the median
+        over the releases.
+
+    prediction : float or None
+        Root mean square change of the predictions of ridge regression, in standard deviations of
+        the target. None if no column can be predicted.
 
     """
 
@@ -69,14 +83,27 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """A table's exact second moment, and what to ask of releases of it.
+    """Exact second moment of a table, for a comparison with simulated releases.
 
     Attributes
     ----------
-    moment : of `rows` rows; exact.
-    targets : positions of the features that are regressed on the others.
-    method : how releases are denoised.
-    door : onto imagined rows, where there are such: to run mechanisms on.
+    schema : Schema
+        Schema of the table.
+
+    moment : SecondMoment
+        Exact second moment of the table.
+
+    rows : int
+        Number of rows of the table.
+
+    targets : tuple of int
+        Positions of the features that are regressed on the others.
+
+    method : str
+        Method that denoises the releases.
+
+    source : SimulatedRows or None
+        Simulated rows, for mechanisms that need rows.
 
     """
 
@@ -85,15 +112,35 @@ class Trials:
     rows: int
     targets: tuple[int, ...]
     method: Method = "shrink"
-    door: ImaginedRows | None = None
+    source: SimulatedRows | None = None
 
     def errors(
         self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, repeats: int
     ) -> Errors:
-        """Average errors of `repeats` simulated releases; the same draws every time.
+        """Average the errors of simulated releases, with the same noise in each call.
 
-        Where the mechanism adds noise of a public law to the second moment, that is simulated;
-        else the mechanism is run, through the door.
+        If the mechanism only adds noise from a public distribution, the method simulates this
+        noise. Otherwise the method runs the mechanism on the simulated rows.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            Mechanism of the releases.
+
+        budget : Budget
+            Budget of each release.
+
+        neighbors : Neighbors
+            Relation between neighbouring tables.
+
+        repeats : int
+            Number of releases.
+
+        Returns
+        -------
+        Errors
+            Average errors of the releases.
+
         """
         per_row = units_per_row(self.schema)
         laws = count.calibrated(mechanism, self.moment.lattice, budget, neighbors, per_row)
@@ -102,16 +149,33 @@ class Trials:
             generator = simulation_generator(SEED)
             made = [self._release(mechanism, calibration, laws, generator) for _ in range(repeats)]
             return self.measured(made, calibration.matrix)
-        if self.door is None:
-            raise ValueError("there are no rows to run the mechanism on")
-        made = list(rehearse(mechanism, self.door, budget, neighbors, repeats, self.method))
-        # Mapped rows are clipped at another radius, of which the schema's says nothing. The door's
-        # own schema knows no levels: by it rows were longer, and so their constants.
-        radius = None if made[0].linear_map is None else self.door.declared.largest_norm
-        return replace(self, moment=self.door.second_moments(radius=radius)[0]).measured(made)
+        if self.source is None:
+            raise ValueError("The mechanism needs rows, but there are no simulated rows.")
+        made = list(
+            simulated_releases(mechanism, self.source, budget, neighbors, repeats, self.method)
+        )
+        # The exact second moment of transformed rows must not clip any row. No row exceeds the
+        # largest norm of the declared schema.
+        radius = None if made[0].linear_map is None else self.source.declared.largest_norm
+        return replace(self, moment=self.source.second_moments(radius=radius)[0]).measured(made)
 
     def measured(self, releases: Sequence[Release], law: MatrixLaw | None = None) -> Errors:
-        """Average errors of releases of this table; `law` is that of their noise, if it is all."""
+        """Average the errors of releases of this table.
+
+        Parameters
+        ----------
+        releases : sequence of Release
+            Releases of the table.
+
+        law : MatrixLaw or None
+            Noise distribution of the releases. None if the releases have other errors too.
+
+        Returns
+        -------
+        Errors
+            Average errors of the releases.
+
+        """
         truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
         if law is None:
@@ -147,13 +211,13 @@ class Trials:
         made = additive.published(mechanism, self.schema, calibration, draws, self.moment)
         if laws.count is not None:
             rows = self.rows * units_per_row(self.schema)
-            made = count.told(made, laws, rows + round(laws.count.simulate(generator)))
+            made = count.with_count(made, laws, rows + round(laws.count.simulate(generator)))
         return denoise(made, self.method, generator=generator)
 
     def _truth(self, release: Release) -> Release:
-        """A release that holds the exact matrix, about rows that nothing has mapped."""
+        """Return a release with the exact second moment of the encoded rows."""
         exact = self.moment.units.astype(np.float64) * self.moment.lattice.step**2
-        shift = max(0, self.moment.trace().bit_length() - LARGEST_BITS)
+        shift = max(0, self.moment.trace().bit_length() - MAX_BITS)
         return replace(
             release,
             lattice=self.moment.lattice,
@@ -169,9 +233,9 @@ class Trials:
         )
 
     def _alike(self, release: Release, matrix: Matrix) -> Matrix:
-        """The matrix of a release as if its rows had the constant of this table's.
+        """Rescale the matrix of a release to the intercept of this table.
 
-        It is a share of the radius, which the mechanism may have chosen.
+        The intercept is a fraction of the clipping radius, and the mechanism can choose the radius.
         """
         if not release.has_intercept:
             return matrix
@@ -182,7 +246,7 @@ class Trials:
 
 
 def adds_noise(calibration: Calibrated) -> TypeGuard[Calibration]:
-    """Whether all that separates releases from the exact moment is noise of a public law."""
+    """Return True if noise from a public distribution is the only error of a release."""
     return isinstance(calibration, Calibration) and calibration.counts is None
 
 
@@ -205,14 +269,37 @@ def _as_if_whole(release: Release) -> Release:
 
 
 def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:
-    """Positions of the regression targets: the one asked for, or some numeric columns."""
+    """Return the positions of the regression targets.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the table.
+
+    target : str or None
+        Name of the target. None for some numeric columns.
+
+    Returns
+    -------
+    tuple of int
+        Positions of the targets among the variables.
+
+    Raises
+    ------
+    SchemaError
+        The schema has no such feature.
+
+    """
     names = [feature.name for feature in schema.variables]
     if target is not None:
         if target not in names:
-            raise SchemaError(f"There is no feature {target!r} in the schema to predict.")
+            raise SchemaError(
+                f"The schema has no feature {target!r} to predict. Choose a feature of the schema "
+                "as the target."
+            )
         return (names.index(target),)
     numeric = [at for at, feature in enumerate(schema.variables) if not feature.is_indicator]
-    places = np.linspace(0, len(numeric) - 1, min(TARGETS, len(numeric))).astype(int)
+    places = np.linspace(0, len(numeric) - 1, min(MAX_TARGETS, len(numeric))).astype(int)
     return tuple(numeric[at] for at in dict.fromkeys(places.tolist()))
 
 
@@ -230,16 +317,16 @@ def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
 
 def _leading(release: Release) -> Matrix:
     values = np.linalg.eigvalsh(Moments.of(release).covariance)
-    return np.asarray(values[::-1][:LEADING], np.float64)
+    return np.asarray(values[::-1][:LEADING_COUNT], np.float64)
 
 
 def _prediction_error(
     truth: Release, releases: Sequence[Release], targets: Sequence[int]
 ) -> float | None:
-    """By how much predictions differ from those without noise, in deviations of the target.
+    """Return the error of predictions, in standard deviations of the target.
 
-    Ridge regression on all other columns, each target with the penalty that is best on average;
-    several targets count by their variance in encoded rows.
+    The predictions come from ridge regression on all other columns. Each target has the penalty
+    with the smallest average error. The variances of the encoded targets weight the targets.
     """
     excess = total = 0.0
     for to in targets:

@@ -1,4 +1,4 @@
-"""Correlation matrices that might be a table's: as large, and as redundant, as was guessed."""
+"""Random correlation matrices with a given size and redundancy, for simulated tables."""
 
 from __future__ import annotations
 
@@ -12,22 +12,46 @@ import numpy as np
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-STEEPEST = 12.0  # power of a spectrum
-SMALLEST = 12.0  # logarithm by which the last eigenvalues may be smaller
-ROOMY = 1.02  # factor by which correlations may be larger than was guessed
-HALVINGS = 30
-JITTER = 1e-9  # of a correlation matrix that is to be factored
+# Largest power of the power law of the eigenvalues. Source: not recorded.
+MAX_POWER = 12.0
+# Largest reduction of the last eigenvalues, as a natural logarithm. Source: not recorded.
+MAX_LOG_REDUCTION = 12.0
+# Largest accepted ratio of the simulated size to the requested size. Source: not recorded.
+SIZE_TOLERANCE = 1.02
+# Number of halvings of an interval in a search. The result has a relative error of about 1e-9.
+BISECTIONS = 30
+# Variance added to the diagonal before a factorization.
+JITTER = 1e-9
 
 
 def typical_correlation(
     p: int, size: float, generator: np.random.Generator, explained: float = 0.0
 ) -> Matrix:
-    """(p, p) random correlation matrix whose entries off the diagonal have root mean square `size`.
+    """Return a random correlation matrix of a given size.
 
-    Its eigenvalues fall by a power law, as those of real tables mostly do; the power is the one
-    that gives the wanted size. Where all others are to explain more of a column than that (mean
-    R^2), the last third of the eigenvalues is smaller, or fewer of them where a third leaves no
-    room for that size.
+    The eigenvalues follow a power law, like the eigenvalues of most real tables. If the columns
+    explain too little of each other, the function reduces the last third of the eigenvalues. It
+    reduces fewer eigenvalues if the size cannot be reached otherwise.
+
+    Parameters
+    ----------
+    p : int
+        Number of columns.
+
+    size : float
+        Root mean square of the entries off the diagonal.
+
+    generator : numpy.random.Generator
+        Source of the random rotation.
+
+    explained : float
+        Smallest average fraction of a column's variance that the other columns explain (R^2).
+
+    Returns
+    -------
+    ndarray, shape (p, p)
+        Correlation matrix.
+
     """
     if p == 1 or size == 0:
         return np.eye(p)
@@ -37,20 +61,23 @@ def typical_correlation(
         return found
     for last in range(p // 3, 0, -1):
         found = spectrum.explaining(last, explained)
-        if _mean_square(found) <= (ROOMY * size) ** 2:
+        if _mean_square(found) <= (SIZE_TOLERANCE * size) ** 2:
             break
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Spectrum:
-    """Correlation matrices of one rotation, (p, p), whose entries have one root mean square."""
+    """Correlation matrices with the same rotation, shape (p, p), and the same size."""
 
     rotation: Matrix
     size: float
 
     def at(self, power: float, last: int, share: float) -> Matrix:
-        """That of eigenvalues 1, 2^-power, 3^-power, ..., the `last` ones times `share`."""
+        """Return the matrix from eigenvalues 1, 2^-power, 3^-power and so on.
+
+        The function multiplies the last `last` eigenvalues by `share`.
+        """
         p = len(self.rotation)
         values = np.arange(1.0, p + 1) ** -power
         values[p - last :] *= share
@@ -61,16 +88,18 @@ class _Spectrum:
         return (correlation + JITTER * np.eye(p)) / (1 + JITTER)
 
     def sized(self, last: int, share: float) -> Matrix:
-        """The one with the least power that has the size."""
+        """Return the matrix of the requested size with the smallest power."""
         power = _least(
-            lambda power: _mean_square(self.at(power, last, share)) >= self.size**2, 0.0, STEEPEST
+            lambda power: _mean_square(self.at(power, last, share)) >= self.size**2, 0.0, MAX_POWER
         )
         return self.at(power, last, share)
 
     def explaining(self, last: int, explained: float) -> Matrix:
-        """The one whose last eigenvalues are as large as they can be for others to explain that."""
+        """Return the matrix with the largest last eigenvalues that reach the explained fraction."""
         log_share = _least(
-            lambda small: _explained(self.sized(last, math.exp(-small))) >= explained, 0.0, SMALLEST
+            lambda small: _explained(self.sized(last, math.exp(-small))) >= explained,
+            0.0,
+            MAX_LOG_REDUCTION,
         )
         return self.sized(last, math.exp(-log_share))
 
@@ -81,13 +110,13 @@ def _mean_square(correlation: Matrix) -> float:
 
 
 def _explained(correlation: Matrix) -> float:
-    """Average share of a column's variance that all others explain."""
+    """Return the average fraction of a column's variance that the other columns explain."""
     return float(np.mean(1 - 1 / np.diag(np.linalg.inv(correlation))))
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """Least number between the bounds, nearly, from which on `enough` holds."""
-    for _ in range(HALVINGS):
+    """Return the smallest number between the bounds for which `enough` holds, approximately."""
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return (low + high) / 2

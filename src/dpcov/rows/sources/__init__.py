@@ -1,4 +1,4 @@
-"""Where tables come from. `open_rows` is the only way from data to the rest of the library."""
+"""Data sources. `open_rows` is the only way from data to the rest of the library."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 STATA_ENDING = ".dta"
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm")
 UNKNOWN = (
-    "This kind of data can't be read. Give a path to a file (CSV, TSV, Parquet, Excel, Stata, "
-    "SPSS, SAS), a NumPy array, a table that offers the Arrow C stream (pandas, polars, pyarrow, "
-    "DuckDB), a Spark data frame, or a database and the name of a table."
+    "dpcov cannot read this kind of data. Pass the path of a file (CSV, Parquet, Excel, Stata, "
+    "SPSS, SAS), a NumPy array, a data frame (pandas, polars, pyarrow, DuckDB, Spark), or a "
+    "database and a table name."
 )
 _PARQUET_OR_CSV = "Save the table as Parquet or CSV with the program that wrote it"
-INSTEAD = {  # of files that can't be read, what to do
+INSTEAD = {  # Remedies for files that dpcov cannot read, by the ending of the file name.
     **dict.fromkeys((".xls", ".xlsb", ".ods"), "Save the sheet as .xlsx, or as CSV in UTF-8"),
     **dict.fromkeys((".rds", ".rda", ".rdata"), "In R, write.csv(table, FILE, row.names = FALSE)"),
     **dict.fromkeys((".por", ".xpt"), "Save the table as .sav, .sas7bdat, Parquet or CSV"),
     **dict.fromkeys((".json", ".jsonl", ".ndjson", ".xml", ".html"), _PARQUET_OR_CSV),
     **dict.fromkeys((".feather", ".arrow", ".orc", ".avro", ".h5", ".mat"), _PARQUET_OR_CSV),
-    **dict.fromkeys((".pkl", ".npy", ".npz"), "Load it in Python and give the table itself"),
-    **dict.fromkeys((".zip", ".7z", ".xz", ".bz2", ".zst"), "Unpack it, or pack it with gzip"),
+    **dict.fromkeys((".pkl", ".npy", ".npz"), "Load the file in Python and pass the table itself"),
+    **dict.fromkeys(
+        (".zip", ".7z", ".xz", ".bz2", ".zst"), "Unpack the file, or compress it with gzip"
+    ),
 }
-QUERIES = {  # by library and class, what makes a table of them
+QUERIES = {  # Expressions that make a table of a query, by library and class.
     ("polars", "LazyFrame"): "frame.collect()",
     ("pyarrow", "Dataset"): "dataset.to_table(), or dataset.scanner().to_reader()",
     ("dask", "DataFrame"): "frame.compute()",
@@ -59,27 +61,39 @@ QUERIES = {  # by library and class, what makes a table of them
 def open_rows(
     data: Any, schema: Schema, conditions: Conditions | None = None, *, threads: int | None = None
 ) -> Rows:
-    """Open a data set behind the one door; looks at names and types, at no value.
+    """Open a data set with its schema; the function reads names and types, but no cell.
 
     Parameters
     ----------
-    data : path of a CSV, TSV (also .gz), Parquet, Excel, Stata, SPSS or SAS file, ``-`` for a text
-        table on standard input, (n, d) NumPy array, list of rows, an object with
-        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), a `DatabaseTable`, or a Spark data
-        frame, whose rows stay in its cluster.
-    schema : what the columns may hold.
-    conditions : which rows count.
-    threads : how many threads read, encode and sum; default, one for each core that may be used.
-        The result does not depend on it, memory does a little: each has sums of its own, and of a
-        Parquet file with large row groups a few batches.
+    data : path, array_like, data frame or DatabaseTable
+        Path of a CSV, TSV (also .gz), Parquet, Excel, Stata, SPSS or SAS file. The path ``-``
+        stands for standard input. Also accepted are a NumPy array of shape (n, p), a list of rows,
+        an object with ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), a `DatabaseTable`,
+        or a Spark data frame. The rows of a Spark data frame stay in the cluster.
+
+    schema : Schema
+        Declared columns.
+
+    conditions : Conditions, optional
+        Conditions that select rows.
+
+    threads : int, optional
+        Number of threads that read, encode and sum. The default is the number of available cores.
+        The result does not depend on the number of threads. Each thread needs memory for its own
+        sums.
+
+    Returns
+    -------
+    Rows
 
     Raises
     ------
-    SourceError : the data can't be opened, or a declared column is missing.
+    SourceError
+        The data cannot be opened, or a declared column is missing.
 
     """
-    # Arrow would import it with the first array that it hands to NumPy, after the budget is booked,
-    # and ignore whatever happens meanwhile, an interrupt too.
+    # Otherwise Arrow imports pandas later, after the budget is reserved. Arrow ignores every
+    # exception during this import, even an interrupt.
     with suppress(ImportError):
         import_module("pandas")
     source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
@@ -91,7 +105,7 @@ def open_rows(
     return rows
 
 
-@quiet("The data can't be opened.")
+@quiet("The data cannot be opened. Check that the file or table is complete and readable.")
 def open_source(
     data: Any,
     options: FileOptions,
@@ -100,9 +114,25 @@ def open_source(
 ) -> Source:
     """Open a data set as a stream of Arrow batches.
 
-    Of columns without a name `declared` has the names; a text file's columns `numbers` are read as
-    its options say that numbers are written. Where the options have a number of rows, the source
-    has so many.
+    Parameters
+    ----------
+    data : object
+        Data as in `open_rows`.
+
+    options : FileOptions
+        How a text file is written. If the options state a number of rows, the source has exactly
+        this number of rows.
+
+    declared : tuple of str
+        Names for columns of data without names.
+
+    numbers : frozenset of str
+        Columns of a text file that use the number notation in the options.
+
+    Returns
+    -------
+    Source
+
     """
     source = _opened(data, options, declared, numbers)
     if any(name != name.strip() for name in source.names) and not isinstance(source, SparkSource):
@@ -113,7 +143,8 @@ def open_source(
 def _opened(
     data: Any, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
 ) -> Source:
-    if is_frame(data):  # first: frames have any attribute that a column is named after
+    """Choose the source class for the data and open the source."""
+    if is_frame(data):  # first, because a frame has an attribute for each column name
         return SparkSource(data)
     _refuse_query(data)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
@@ -139,16 +170,19 @@ def _opened(
 def _open_file(
     path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
 ) -> Source:
+    """Choose the source class for a file by its ending and open the source."""
     if str(path) == STANDARD_INPUT:
         return TextSource(path, options, declared, numbers)
     name = shown(path)
     is_link = name != printable(str(path))
     no_table = NO_TABLE.format(asked("table", "NAME"))
-    if is_link and not os.path.exists(path):  # noqa: PTH110  never raises
+    if is_link and not os.path.exists(path):  # noqa: PTH110  raises no error
         raise SourceError(no_table)
     require_readable(path, SourceError)
     if path.is_dir():
-        raise SourceError(f"{name!r} is a folder; give one file.")
+        raise SourceError(
+            f"{name!r} is a folder, but dpcov needs a file. Give the path of one file."
+        )
     if path.name.lower().endswith(PARQUET_ENDINGS) and path.is_file():
         return ParquetSource(path)
     if path.is_file() and database_kind(path):
@@ -161,33 +195,36 @@ def _open_file(
     if ending in READERS:
         return ReadstatSource(path, options)
     if holds_sums(path):
-        raise SourceError(f"{name!r} holds sums of rows (dpcov moments), where rows are needed.")
+        raise SourceError(
+            f"{name!r} contains sums of rows (dpcov moments), but this command needs rows. Give "
+            "the original table."
+        )
     if ending in INSTEAD:
-        raise SourceError(f"Files that end with {ending} can't be read. {INSTEAD[ending]}.")
+        raise SourceError(f"dpcov cannot read files that end with {ending}. {INSTEAD[ending]}.")
     return TextSource(path, options, declared, numbers)
 
 
 def _refuse_query(data: Any) -> None:
-    """Refuse what is no table yet, and may be another one each time: say how to make it one."""
+    """Refuse a query, which can return other rows each time, and state how to make a table."""
     for kind in type(data).__mro__:
         how = QUERIES.get((str(kind.__module__).split(".")[0], kind.__name__))
         if how is not None:
-            raise SourceError(f"A {kind.__name__} is a query, no table. Give {how}.")
+            raise SourceError(f"A {kind.__name__} is a query and not a table. Pass {how}.")
 
 
 def _open_database(data: DatabaseTable, options: FileOptions, declared: tuple[str, ...]) -> Source:
-    """Open a table of a database, or a sheet of a workbook; looks at names and types only."""
+    """Open a table of a database or a sheet of a workbook; read names and types only."""
     link = str(data.database)
     if link.lower().endswith(WORKBOOK_ENDINGS) and Path(link).is_file():
         return WorkbookSource(Path(link), data.table, options, declared)
-    _ = data.parts  # refuses what is no name
+    _ = data.parts  # raises an error for an invalid name
     if link.lower().startswith(POSTGRES):
         return PostgresSource(data)
     if LINK.match(link):
         raise SourceError(NO_LINK)
     kind = database_kind(Path(link))
     if kind is None:
-        if os.path.isfile(link):  # noqa: PTH113  never raises
+        if os.path.isfile(link):  # noqa: PTH113  raises no error
             require_readable(link, SourceError)
         raise SourceError(NO_LINK)
     return DuckdbSource(data) if kind == "duckdb" else SqliteSource(data)

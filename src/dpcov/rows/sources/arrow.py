@@ -1,4 +1,4 @@
-"""Parquet files and anything that offers the Arrow C stream."""
+"""Sources of Parquet files and of tables with an Arrow C stream."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from dpcov.rows.sources.quiet import quiet
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-READ_BUFFER = 2**16
-SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
-SMALL_COLUMN = 2**22  # bytes, uncompressed
-MILLISECOND = 1000  # microseconds
+READ_BUFFER = 2**16  # Size of the read buffer in bytes.
+SMALL_GROUP_ROWS = (
+    2**18
+)  # Maximum number of rows of a small row group: 2 MiB of float64 per column.
+SMALL_COLUMN_BYTES = 2**22  # Maximum uncompressed bytes per column of a small row group.
+MILLISECOND = 1000  # Microseconds per millisecond.
 DAMAGED = (
-    "The table in memory is damaged: its arrays lead outside themselves. If a ledger was set, the "
-    "reserved budget stays spent."
+    "The table in memory is damaged, because its indices are out of range. Build the table again; "
+    "with a ledger, the reserved budget stays spent."
 )
 _AS_BYTES = {
     pa.string(): pa.binary(),
@@ -41,17 +43,24 @@ _AS_BYTES = {
     pa.large_binary(): pa.large_binary(),
     pa.binary_view(): pa.binary_view(),
 }
-DECODED_BYTES = 2**25  # uncompressed bytes, all columns together, that are decoded at once
+DECODED_BYTES = 2**25  # Maximum uncompressed bytes of all columns that are decoded at once.
 
 
 class ParquetSource(Source):
-    """A Parquet file, decoded in batches through small buffers.
+    """Source of a Parquet file, decoded in batches with small buffers.
 
-    Texts are read as dictionaries: a kilobyte of Parquet may hold a long text a million times.
-    Columns are read by the place of their leaf, since a name may be the path of another column too.
+    Texts are read as dictionaries, because one kilobyte of Parquet can contain a long text a
+    million times. Columns are read by their position, because a name can be the path of another
+    column.
+
+    Parameters
+    ----------
+    path : Path
+        Parquet file.
+
     """
 
-    door = "parquet"
+    kind = "parquet"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,21 +70,24 @@ class ParquetSource(Source):
                 schema, self.row_count = file.schema, file.metadata.num_rows
         except (pa.ArrowException, OSError):
             raise SourceError(
-                f"{shown(path)!r} is not a complete Parquet file (cut off, or of another format). "
-                "Nothing was spent."
+                f"{shown(path)!r} is not a complete Parquet file. Check the file. Nothing "
+                "was spent."
             ) from None
         self._texts = [field.name for field in schema if is_text(field.type)]
-        self._take(schema)
+        self._set_fields(schema)
 
     def _open(self) -> ParquetTable:
+        """Open the file."""
         return ParquetTable(self._path, self._texts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         with self._open() as file:
             for group in range(file.metadata.num_row_groups):
                 yield from _decoded(file, group, columns)
 
     def parts(self, columns: Sequence[str]) -> list[RowGroup]:
+        """Return the row groups of the file, which threads can read at the same time."""
         handles = Handles(self._open)
         with handles.one() as file:
             return [
@@ -91,16 +103,25 @@ class ParquetSource(Source):
 
 
 class ParquetTable:
-    """An open Parquet file, and its columns by name.
+    """Open Parquet file with its columns by name.
 
-    INT96 timestamps are decoded as microseconds. Those of years that microseconds do not hold would
-    wrap around into other years; so they are decoded as milliseconds too, which hold any, and are
-    null if they are no years from 1 to 9999.
+    The format INT96 stores dates that do not fit into microseconds, and Arrow would decode them as
+    wrong years. The class therefore decodes INT96 columns as milliseconds too. A date beyond the
+    years 1 to 9999 becomes null.
+
+    Parameters
+    ----------
+    path : Path
+        Parquet file.
+    texts : sequence of str
+        Columns to read as dictionaries.
 
     Attributes
     ----------
-    schema : of the table, as Arrow sees it.
-    metadata : of the file.
+    schema : pyarrow.Schema
+        Schema of the table.
+    metadata : pyarrow.parquet.FileMetaData
+        Metadata of the file.
 
     """
 
@@ -131,7 +152,7 @@ class ParquetTable:
             file.close()
 
     def column(self, group: int, name: str) -> pa.ChunkedArray:
-        """One column of a row group."""
+        """Return one column of a row group."""
         read = [
             file.reader.read_row_group(
                 group, column_indices=[self._places[name]], use_threads=False
@@ -142,7 +163,7 @@ class ParquetTable:
         return _of_a_year(column, wide[0]) if wide else column
 
     def batches(self, group: int, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """Columns of a row group, in batches of at most `size` rows."""
+        """Yield columns of a row group in batches of at most `size` rows."""
 
         def stream(file: pq.ParquetFile, some: Sequence[str]) -> Iterator[pa.RecordBatch]:
             places = [self._places[name] for name in some]
@@ -168,18 +189,19 @@ class ParquetTable:
 
 
 def _buffers(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the options for opening a file with small buffers."""
     return {"buffer_size": READ_BUFFER, "pre_buffer": False, "read_dictionary": list(texts)}
 
 
 def _leaves(kind: pa.DataType) -> int:
-    """How many columns of a Parquet file hold a column of this type."""
+    """Return the number of Parquet columns that store an Arrow column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields)) or 1
 
 
 def _of_a_year(moments: Any, wide: Any) -> Any:
-    """Microseconds, null if the milliseconds of the same cells are no years from 1 to 9999."""
+    """Set microseconds to null if the milliseconds are beyond the years 1 to 9999."""
     counts = wide.cast(pa.int64())
     within = pc.and_(
         pc.greater_equal(counts, FIRST // MILLISECOND), pc.less_equal(counts, LAST // MILLISECOND)
@@ -188,9 +210,15 @@ def _of_a_year(moments: Any, wide: Any) -> Any:
 
 
 class Handles:
-    """Open handles of a file, of which a thread takes one at a time; closed when nobody has them.
+    """Pool of open handles of a file; each thread uses one handle at a time.
 
-    To open a file of many columns takes longer than to read one of them.
+    Opening a file with many columns takes longer than reading one column.
+
+    Parameters
+    ----------
+    opened : callable
+        Function that opens the file.
+
     """
 
     def __init__(self, opened: Callable[[], ParquetTable]) -> None:
@@ -199,6 +227,7 @@ class Handles:
 
     @contextmanager
     def one(self) -> Iterator[ParquetTable]:
+        """Provide one handle, and return it to the pool afterwards."""
         try:
             file = self._idle.pop()
         except IndexError:
@@ -209,11 +238,25 @@ class Handles:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group of a Parquet file, which can be read beside others.
+    """A row group of a Parquet file, which a thread can read on its own.
 
-    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
-    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
-    streamed, taking about `size` bytes.
+    Attributes
+    ----------
+    handles : Handles
+        Open handles of the file.
+
+    names : tuple of str
+        Columns to read.
+
+    number : int
+        Index of the row group.
+
+    rows : int
+        Number of rows.
+
+    whole : bool
+        True if a whole column is read at once (see `each`). Otherwise `batches` streams the group.
+
     """
 
     handles: Handles
@@ -224,20 +267,26 @@ class RowGroup:
 
     @property
     def size(self) -> int:
-        return 8 * len(self.names) * min(SMALL_GROUP, self.rows)
+        """Approximate memory of the streamed batches in bytes."""
+        return 8 * len(self.names) * min(SMALL_GROUP_ROWS, self.rows)
 
     def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None:
-        """Each column is forgotten before the next is read, which takes the same memory."""
+        """Call `use` with the name and the cells of one column after the other.
+
+        The memory of a column is reused for the next one.
+        """
         with self.handles.one() as file:
             for name in names:
                 use(name, file.column(self.number, name))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the columns as Arrow batches."""
         with self.handles.one() as file:
             yield from _decoded(file, self.number, self.names)
 
 
 def _decoded(file: ParquetTable, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a row group in batches that fit into memory."""
     names, size = list(columns), batch_rows(len(columns))
     if _is_small(file, group, len(names)):
         yield from _by_column(file, group, names).to_batches(max_chunksize=size)
@@ -248,76 +297,86 @@ def _decoded(file: ParquetTable, group: int, columns: Sequence[str]) -> Iterator
 
 
 def _is_small(file: ParquetTable, group: int, columns: int) -> bool:
-    """Whether these columns of a row group may be decoded one by one, whole."""
+    """Return True if these columns of a row group can be decoded one by one, as a whole."""
     about = file.metadata.row_group(group)
-    claimed = about.total_byte_size  # of all columns: asking for one aborts on some damaged footers
-    return bool(about.num_rows <= SMALL_GROUP and claimed <= SMALL_COLUMN * columns)
+    claimed = (
+        about.total_byte_size
+    )  # of all columns, because a request for one column aborts on some damaged files
+    return bool(about.num_rows <= SMALL_GROUP_ROWS and claimed <= SMALL_COLUMN_BYTES * columns)
 
 
 def _by_column(file: ParquetTable, group: int, names: list[str]) -> pa.Table:
-    """A row group decoded one column after the other.
+    """Decode a row group one column after the other.
 
-    Streaming keeps a dictionary, a compressed and a decoded page of every column at once, about
-    3 MiB each; a small group's decoded columns are less than that. They are copied, since decoders
-    grow their buffers by doubling and keep the rest: floats into one large array, whose pages the
-    operating system can hand out by the two megabytes.
+    Streaming keeps a dictionary and a page of every column at once, about 3 MiB per column. The
+    decoded columns of a small group need less memory. The columns are copied, because decoders
+    allocate up to twice the memory that they need. Floats are copied into one large array, for
+    which the operating system can use large memory pages.
     """
     rows = file.metadata.row_group(group).num_rows
     of_floats = [name for name in names if file.schema.field(name).type == pa.float64()]
-    room = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
+    memory = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
     columns = []
     for name in names:
         decoded = file.column(group, name)
-        if name in room:
-            columns.append(_copied(decoded, room[name]))
+        if name in memory:
+            columns.append(_copied(decoded, memory[name]))
         else:
             columns.append(_compact(decoded))
     return pa.Table.from_arrays(columns, names=names)
 
 
-def _copied(column: pa.ChunkedArray, room: Matrix) -> pa.Array:
-    """The same floats in `room`; null as NaN, which is missing too."""
+def _copied(column: pa.ChunkedArray, memory: Matrix) -> pa.Array:
+    """Copy floats into `memory`; a null becomes NaN, which also counts as missing."""
     at = 0
     for chunk in column.chunks:
-        room[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        memory[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
         at += len(chunk)
-    return pa.Array.from_buffers(pa.float64(), len(room), [None, pa.py_buffer(room)])
+    return pa.Array.from_buffers(pa.float64(), len(memory), [None, pa.py_buffer(memory)])
 
 
 def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A copy that fits."""
+    """Copy a column into an array without spare memory."""
     halves = [half for chunk in column.chunks for half in (chunk[:1], chunk[1:])]
     return pa.concat_arrays(halves) if halves else column
 
 
 class ArrowSource(Source):
-    """A table in memory, or anything that comes as a stream of Arrow batches.
+    """Source of a table in memory, or of any stream of Arrow batches.
 
-    Only of tables in memory is it known that a second stream has the same rows in the same order: a
-    stream may be empty then, a query may shuffle them.
+    Only a table in memory returns the same rows in the same order each time. A second stream can be
+    empty, and a query can return another order.
+
+    Parameters
+    ----------
+    data : object with ``__arrow_c_stream__``
+        Table or stream.
+
     """
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.settled = self.ordered = _is_table(data)
-        self.door = "arrow" if self.settled else "stream"
-        self.row_count = len(data) if self.settled and hasattr(data, "__len__") else None
-        # The reader that told the schema is the first to be read: some streams come only once.
+        self.repeatable = self.ordered = _is_table(data)
+        self.kind = "arrow" if self.repeatable else "stream"
+        self.row_count = len(data) if self.repeatable and hasattr(data, "__len__") else None
+        # The reader that provided the schema is read first, because some streams exist only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
         fields = self._opened.schema
         lacking = _lacking(data)
         found = [None if field.name in lacking else field.type for field in fields]
-        self._take_some(fields.names, found, [lacking.get(name, "") for name in fields.names])
+        self._set_some_fields(fields.names, found, [lacking.get(name, "") for name in fields.names])
 
     def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        """Open a stream of the data."""
         reader, self._opened = self._opened, None
         if reader is not None:
             return reader
-        if not self.settled:
-            raise SourceError("This stream can be read only once. Give a table or a file.")
+        if not self.repeatable:
+            raise SourceError("This stream can be read only once. Pass a table or a file.")
         return pa.RecordBatchReader.from_stream(self._data)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         size = batch_rows(len(columns))
         for batch in self._reader(columns):
             chosen = self._chosen(batch, columns)
@@ -327,41 +386,51 @@ class ArrowSource(Source):
                 yield chosen.slice(start, size)
 
     def _chosen(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        """Select columns of a batch."""
         return batch.select(list(columns))
 
 
 def _lacking(data: Any) -> dict[str, str]:
-    """Columns of DuckDB relations that come in a type that does not hold them, and their own."""
+    """Return the columns of a DuckDB relation whose type Arrow cannot represent."""
     kind = type(data)
     if kind.__name__ != "DuckDBPyRelation" or "duckdb" not in kind.__module__:
         return {}
     types = zip(data.columns, map(str, data.types), strict=True)
-    return {name: told for name, told in types if told == "UHUGEINT"}
+    return {name: kind for name, kind in types if kind == "UHUGEINT"}
 
 
 class PolarsSource(ArrowSource):
-    """A polars DataFrame, of which only the columns that are asked for become Arrow's."""
+    """Source of a polars DataFrame; only requested columns are converted to Arrow.
+
+    Parameters
+    ----------
+    data : polars.DataFrame
+        Table.
+
+    """
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.door = "arrow"
+        self.kind = "arrow"
         columns = data.get_columns()
-        self._take_some(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
+        self._set_some_fields(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
 
     def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        """Open a stream of the given columns."""
         held = self._data.get_columns()
         some = [held[self.names.index(name)] for name in columns] or held[:1]
-        # A column without a name would get another one in a new frame.
+        # A new frame would rename a column without a name.
         named = [column.alias(str(at)) for at, column in enumerate(some)]
         return pa.RecordBatchReader.from_stream(type(self._data)(named))
 
     def _chosen(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        """Give the columns of a batch their names."""
         places = list(range(len(columns)))
         return batch.select(places).rename_columns(list(columns))
 
 
 def _polars_type(column: Any) -> pa.DataType | None:
-    """The Arrow type of a column; None for one that Arrow lacks, and for pointers to objects."""
+    """Return the Arrow type of a column; None if Arrow has no such type."""
     if str(column.dtype) == "Object":
         return None
     empty = column.clear().to_frame()
@@ -373,20 +442,21 @@ def _polars_type(column: Any) -> pa.DataType | None:
 
 
 def is_polars(data: Any) -> bool:
-    """Whether `data` is a data frame of polars."""
+    """Return True if the data is a polars data frame."""
     kind = type(data)
     return kind.__module__.split(".")[0] == "polars" and kind.__name__ == "DataFrame"
 
 
 def _is_table(data: Any) -> bool:
-    """Whether data is a table in memory."""
+    """Return True if the data is a table in memory."""
     return isinstance(data, pa.Table | pa.RecordBatch)
 
 
 def _check(column: pa.Array) -> None:
-    """Refuse an array whose own places lead outside it: reading it would crash the process.
+    """Refuse an array with indices out of range, because reading the array would crash the process.
 
-    That is damage of the table, and nothing that a cell says: texts are seen as bytes of any kind.
+    The check depends on the structure of the array and not on cell values. Texts count as arbitrary
+    bytes.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -404,6 +474,7 @@ def _check(column: pa.Array) -> None:
 
 
 def _within(indices: pa.Array, least: int, most: int) -> None:
+    """Refuse indices outside a range."""
     found = pc.min_max(indices).as_py()
     if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
         raise SourceError(DAMAGED)

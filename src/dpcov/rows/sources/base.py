@@ -1,4 +1,4 @@
-"""What a source of rows must offer."""
+"""Base class of all data sources."""
 
 from __future__ import annotations
 
@@ -21,61 +21,88 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 PROGRAM = (
-    "What a view, a query or a stream makes of each row: one that mixes rows of several persons, "
-    "or fails on a row, breaks the guarantee."
+    "Rows that a view, a query or a stream computes: if it combines rows of several "
+    "persons, or fails for a row, the guarantee does not hold."
 )
-NO_TYPE = pa.struct([])  # of a column that is not read
-UNLIKE_STORED = ("pandas.period", "arrow.opaque")  # types whose cells are not what they store
+NO_TYPE = pa.struct([])  # Type of columns that dpcov does not read.
+REINTERPRETED_TYPES = (
+    "pandas.period",
+    "arrow.opaque",
+)  # Types whose cells differ from stored values.
 NO_ORDER = (
-    "A number of rows ({}) needs a table that says which rows are the first: a file, an array or a "
-    "frame. Leave it out here, where the number of rows of the table is public under replace-one."
+    "A number of rows ({}) needs a table with a fixed order of rows: a file, an array or a "
+    "data frame. Omit the number here, because the number of rows of this table is public "
+    "under replace-one."
 )
 FIXED = (
-    "A declared number of rows ({}) is for replace-one: under add-remove one record more or less "
-    "changes two of these rows. Use replace-one, or leave out the number."
+    "A declared number of rows ({}) needs replace-one, because one more record changes two "
+    "of the declared rows. Use replace-one, or omit the number."
 )
 DECLARED = "dpcov uses exactly the {:,} rows that were declared."
-NOTHING: Mapping[str, str] = MappingProxyType({})
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 def rows_given() -> str:
-    """Spell how a number of rows is given."""
+    """Return how the caller states a number of rows, in Python or on the command line."""
     return spelled("rows=N", "--rows N")
 
 
 def refuse_rows(schema: Schema, neighbors: Neighbors) -> None:
-    """Refuse to fix the number of rows where one record more or less counts as one change."""
+    """Raise `SourceError` for a declared number of rows under add-remove."""
     if schema.file.rows is not None and neighbors != Neighbors.REPLACE_ONE:
         raise SourceError(FIXED.format(rows_given()))
 
 
 class Source:
-    """A table that can be streamed as Arrow batches.
+    """Table that can be streamed as Arrow batches.
 
     Attributes
     ----------
-    door : what kind of table it is, in a word; a release tells it.
-    names : its columns.
-    types : the Arrow type in which each column's cells come, in every batch.
-    unfit : columns whose type, told beside, is none of numbers or categories.
-    unfit_ids : columns in which ids can't be told apart, and why, where `types` don't tell.
-    settled : whether every reading gives the same rows in the same order, whoever reads.
-    costly : whether a reading costs much more than that of a copy of numbers.
-    rows_are_lines : whether no cell can change the number of rows.
-    how_to_count : what else makes that so, where it is not; without a full stop.
-    ordered : whether the table itself says which row comes first.
-    advice : what else is said where a column is missing; public.
-    row_count : how many rows there are, if that is known without reading a cell. Only under
-        replace-one may anything depend on it.
+    kind : str
+        Kind of the table in one word. The release file states it.
+
+    names : tuple of str
+        Names of the columns.
+
+    types : mapping of str to pyarrow.DataType
+        Arrow type of each column, the same in every batch.
+
+    unfit : mapping of str to str
+        Columns that can be neither numeric nor categorical, with their type.
+
+    unfit_ids : mapping of str to str
+        Columns that cannot contain ids, with the reason, if `types` does not show it.
+
+    repeatable : bool
+        True if every reading returns the same rows in the same order.
+
+    costly : bool
+        True if reading the source takes much longer than reading a copy of the numbers.
+
+    rows_are_lines : bool
+        True if no cell can change the number of rows.
+
+    how_to_count : str
+        Remedy if `rows_are_lines` is False, without a full stop.
+
+    ordered : bool
+        True if the table defines the order of its rows.
+
+    advice : str
+        Public hint for the message about a missing column.
+
+    row_count : int or None
+        Number of rows, if it is known before any cell is read. Results can depend on this number
+        only under replace-one.
 
     """
 
-    door: str
+    kind: str
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
-    unfit: Mapping[str, str] = NOTHING
-    unfit_ids: Mapping[str, str] = NOTHING
-    settled = True
+    unfit: Mapping[str, str] = EMPTY
+    unfit_ids: Mapping[str, str] = EMPTY
+    repeatable = True
     costly = False
     rows_are_lines = True
     how_to_count = "save the table as Parquet"
@@ -85,69 +112,111 @@ class Source:
 
     @property
     def caveat(self) -> str:
-        """What is not protected on account of where the rows come from; empty for plain tables."""
-        return "" if self.settled else PROGRAM
+        """Description of what the guarantee does not cover; empty for plain tables."""
+        return "" if self.repeatable else PROGRAM
 
     def kinds(self) -> dict[str, Kind]:
-        """How each column would most likely be declared, for the draft of a schema."""
+        """Return the most likely kind of each column, for the draft of a schema."""
         return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """These columns of all rows.
+        """Yield the given columns of all rows as batches.
 
-        One may be an `IdColumn`: what a source itself makes texts of it then spells as ids, and may
-        do so where `types` says something else.
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of the columns. An `IdColumn` is returned as ids, possibly in another type than
+            `types` states.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+
         """
         raise NotImplementedError
 
     def parts(self, columns: Sequence[str]) -> Sequence[Any]:
-        """All rows in parts, as a `RowGroup` is, that can be read at once, if there are such."""
+        """Return parts of the table that threads can read at the same time, if there are any."""
         return ()
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close open files and connections."""
 
-    def _take(self, fields: pa.Schema | Sequence[pa.Field]) -> None:
-        """Take names and types from fields of Arrow."""
+    def _set_fields(self, fields: pa.Schema | Sequence[pa.Field]) -> None:
+        """Set names and types from Arrow fields."""
         self.names = tuple(field.name for field in fields)
         self.types = {field.name: field.type for field in fields}
         self.unfit = unfit_columns(fields)
 
-    def _take_some(
-        self, names: Sequence[str], found: Sequence[pa.DataType | None], told: Sequence[object]
+    def _set_some_fields(
+        self, names: Sequence[str], found: Sequence[pa.DataType | None], own_types: Sequence[object]
     ) -> None:
-        """Take names and types; of columns without one, which are not read, the type as `told`."""
-        self._take(
+        """Set names and types, for a table with columns that Arrow cannot represent.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of all columns.
+
+        found : sequence of pyarrow.DataType or None
+            Arrow types; None for a column that dpcov does not read.
+
+        own_types : sequence of object
+            Own types of the columns, for messages.
+
+        """
+        self._set_fields(
             [pa.field(n, NO_TYPE if t is None else t) for n, t in zip(names, found, strict=True)]
         )
-        lacking = {n: str(t) for n, t, f in zip(names, told, found, strict=True) if f is None}
+        lacking = {n: str(t) for n, t, f in zip(names, own_types, found, strict=True) if f is None}
         self.unfit = {**self.unfit, **lacking}
-        self.unfit_ids = {n: f"it is of the type {t}" for n, t in lacking.items()}
+        self.unfit_ids = {n: f"its type is {t}" for n, t in lacking.items()}
 
 
 class Wrapper(Source):
-    """Another source's table; what is not passed on are its parts, which would have all rows."""
+    """Source that passes on the table of another source, without its parts.
+
+    Parameters
+    ----------
+    source : Source
+        Wrapped source.
+
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.door, self.names, self.types = source.door, source.names, source.types
+        self.kind, self.names, self.types = source.kind, source.names, source.types
         self.unfit, self.unfit_ids, self.advice = source.unfit, source.unfit_ids, source.advice
-        self.settled, self.costly, self.ordered = source.settled, source.costly, source.ordered
+        self.repeatable, self.costly, self.ordered = (
+            source.repeatable,
+            source.costly,
+            source.ordered,
+        )
         self.rows_are_lines, self.how_to_count = source.rows_are_lines, source.how_to_count
 
     @property
     def caveat(self) -> str:
+        """Description of what the guarantee does not cover because of the data source."""
         return self.source.caveat
 
     def kinds(self) -> dict[str, Kind]:
+        """Return the most likely kind of each column."""
         return self.source.kinds()
 
     def close(self) -> None:
+        """Close the wrapped source."""
         self.source.close()
 
 
 class Stripped(Wrapper):
-    """Another source's table, of which the names have no outer blanks, as those of text files."""
+    """Source whose column names have no outer blanks.
+
+    Parameters
+    ----------
+    source : Source
+        Wrapped source.
+
+    """
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -159,20 +228,31 @@ class Stripped(Wrapper):
         self.unfit_ids = {name.strip(): why for name, why in source.unfit_ids.items()}
 
     def kinds(self) -> dict[str, Kind]:
+        """Return the most likely kind of each column."""
         return {name.strip(): kind for name, kind in self.source.kinds().items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        own = [type(name)(self._own[name]) for name in columns]  # ids are asked for as such
+        """Yield the given columns as Arrow batches."""
+        own = [type(name)(self._own[name]) for name in columns]  # keeps `IdColumn`
         for batch in self.source.batches(own):
             arrays = [batch.column(name) for name in own]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 class FixedRows(Wrapper):
-    """The first rows of another source's table, of a number that is declared, and public.
+    """Source with a declared, public number of rows.
 
-    Rows without values stand for those that the table lacks. One record more, less, or another one
-    changes one of these rows at most (docs/proofs/records.md).
+    The source passes on the first rows of another source and adds rows without values if the table
+    is too short. If one record is added, removed or changed, at most one of these rows changes
+    (docs/proofs/records.md).
+
+    Parameters
+    ----------
+    source : Source
+        Wrapped source.
+    rows : int
+        Number of rows.
+
     """
 
     def __init__(self, source: Source, rows: int) -> None:
@@ -184,10 +264,12 @@ class FixedRows(Wrapper):
 
     @property
     def caveat(self) -> str:
+        """Description of what the guarantee does not cover, with the declared number of rows."""
         declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.row_count)} "
         return f"{declared}{self.source.caveat}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield exactly the declared number of rows."""
         left, size = self.row_count or 0, batch_rows(len(columns))
         for batch in self.source.batches(columns):
             first = batch.slice(0, left)
@@ -197,16 +279,16 @@ class FixedRows(Wrapper):
             if not left:
                 return
         for start in range(0, left, size):
-            nothing = pa.nulls(min(size, left - start))  # as missing as a null of any type
+            nothing = pa.nulls(min(size, left - start))  # missing in any type
             yield pa.RecordBatch.from_arrays([nothing] * len(columns), names=list(columns))
 
 
-SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.sources.partial)
+SUMS_START = '{"format": "dpcov.moments/1", '  # Start of a file of sums (see `partial`).
 
 
 def holds_sums(data: object) -> bool:
-    """Whether `data` is the path of a file of exact sums: private data, but no rows."""
-    if not isinstance(data, str | Path) or not os.path.isfile(data):  # noqa: PTH113  never raises
+    """Return True if the data is the path of a file of exact sums, which contains no rows."""
+    if not isinstance(data, str | Path) or not os.path.isfile(data):  # noqa: PTH113  raises no error
         return False
     try:
         with Path(data).open("rb") as file:
@@ -216,7 +298,7 @@ def holds_sums(data: object) -> bool:
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """How a column of this Arrow type would most likely be declared."""
+    """Return the most likely kind of a column with this Arrow type."""
     kind = unwrapped(kind)
     if is_number(kind):
         return "integer" if pa.types.is_integer(kind) else "number"
@@ -228,7 +310,20 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def fits(kind: pa.DataType, declared: Numeric | Categorical | Cells) -> bool:
-    """Whether a column of this Arrow type may be declared so: from its type alone."""
+    """Return True if a column of this Arrow type can have the given declaration.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the column.
+    declared : Numeric, Categorical or str
+        Declaration of the column, or the type in a condition.
+
+    Returns
+    -------
+    bool
+
+    """
     found = kind_of(kind)
     if isinstance(declared, Date | Time):
         return found in ("date", "time", "categorical")
@@ -236,14 +331,14 @@ def fits(kind: pa.DataType, declared: Numeric | Categorical | Cells) -> bool:
 
 
 def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
-    """Names and types of the columns that can't be declared numbers or categories."""
+    """Return names and types of the columns that can be neither numeric nor categorical."""
     return {field.name: str(field.type) for field in fields if not fits(field.type, "text")}
 
 
 def unwrapped(kind: pa.DataType) -> pa.DataType:
-    """The plain type in which the encoder reads a column of this type."""
+    """Return the plain type in which the encoder reads a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
-        unlike = kind.extension_name in UNLIKE_STORED
+        unlike = kind.extension_name in REINTERPRETED_TYPES
         return kind if unlike else unwrapped(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return unwrapped(kind.value_type)

@@ -1,8 +1,9 @@
-"""How a table's cells would be read, for whoever holds the table. CONFIDENTIAL.
+"""Diagnostics of a data source for the person who holds the data.
 
-What is found is about rows, without noise and outside of any budget. Only `dpcov check` asks for
-it; no release does. Cells are read by the rules of a release (`dpcov.rows.cells`), and counted by
-what becomes of them: none is kept or told.
+The diagnostics are confidential, because they describe the rows without noise and outside any
+privacy budget. Only `dpcov check` computes them, and no release does. The functions read cells with
+the rules of a release (`dpcov.rows.cells`) and count the outcomes. No cell value is kept or
+reported.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dpcov.rows.sources.base import Stripped
 from dpcov.rows.sources.ids import IdColumn, canonical
 from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.rows import UNREADABLE, Rows
-from dpcov.rows.sources.text import CHUNK, ONCE, SEPARATORS, Notation, TextSource
+from dpcov.rows.sources.text import CHUNK_BYTES, ONCE, SEPARATORS, Notation, TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,29 +36,50 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.base import Source
 
-MANY = 0.01  # a share of cells or records from which a declaration is more likely wrong than they
+MAX_UNREADABLE_FRACTION = (
+    0.01  # Above this fraction of unreadable cells or records, the declaration is probably wrong.
+)
 NOTATIONS = [
     Notation(*signs)
     for signs in ((",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
 ]
-SPACED = Notation(".", " ")
+SPACED_NOTATION = Notation(".", " ")
 
 
-@dataclass(slots=True, repr=False)  # its repr would tell of the data
-class Seen:
-    """Of how many cells of a column something holds. SENSITIVE.
+@dataclass(slots=True, repr=False)  # a repr would print information about the data
+class ColumnDiagnostics:
+    """Counts of the cells of one column.
+
+    The content is private: it describes rows without noise.
 
     Attributes
     ----------
-    cells : how many there are, in rows that are records.
-    missing : empty, null or declared missing.
-    unreadable : neither that nor anything that the column may hold.
-    below, above : numbers beyond the bounds.
-    met : positions of the declared levels that occur.
-    otherwise : of those that are unreadable, how many another notation of numbers reads.
-    spaced : of those in other tables than texts, how many are numbers but for spaces inside.
-    padded : texts with outer blanks that are not of ASCII.
-    minus : numbers with U+2212 as their minus sign.
+    cells : int
+        Number of cells in valid records.
+
+    missing : int
+        Cells that are empty, null or declared as missing.
+
+    unreadable : int
+        Cells that are neither missing nor valid for the column.
+
+    below, above : int
+        Numbers below the lower bound, and above the upper bound.
+
+    met : set of int
+        Positions of the declared levels that occur.
+
+    otherwise : Counter of Notation
+        Unreadable cells that are numbers in another notation.
+
+    spaced : int
+        Unreadable cells of tables other than text files that are numbers with spaces inside.
+
+    padded : int
+        Texts with outer blanks outside ASCII.
+
+    minus : int
+        Numbers with the minus sign U+2212.
 
     """
 
@@ -74,23 +96,38 @@ class Seen:
 
 
 @dataclass(slots=True, repr=False)
-class Look:
-    """What was found. SENSITIVE.
+class SourceDiagnostics:
+    """Diagnostics of a data source.
+
+    The content is private: it describes rows without noise.
 
     Attributes
     ----------
-    columns : features, the weight and the person's id.
-    counted : how many rows there are.
-    rows, records : of a text file, how many rows there are, and how many of them are records.
-    longer, shorter : how many would be with a cell more, or less, than the header has names.
-    unnamed, twice, padded : places in the header of cells without a name, of names that stand there
-        again, and of names with outer blanks.
-    separated : how many would be records with another separator; told where many are none.
-    encoding : one that the bytes of a text file fit better than that declared; or nothing.
+    columns : dict of str to ColumnDiagnostics
+        Diagnostics of the features, the weight and the id.
+
+    counted : int
+        Number of rows.
+
+    rows, records : int
+        For a text file, the number of rows, and the number of rows that are valid records.
+
+    longer, shorter : int
+        Rows that would be valid with one cell more, or with one cell less, than the header.
+
+    unnamed, twice, padded : sequence of int
+        Positions in the header of cells without a name, of repeated names, and of names with outer
+        blanks.
+
+    separated : Counter of str
+        Number of valid records for other separators; empty if most rows are valid.
+
+    encoding : str
+        Encoding that fits the bytes of a text file better than the declared one; otherwise empty.
 
     """
 
-    columns: dict[str, Seen]
+    columns: dict[str, ColumnDiagnostics]
     counted: int = 0
     rows: int = 0
     records: int = 0
@@ -104,36 +141,78 @@ class Look:
 
 
 @quiet(UNREADABLE)
-def look(data: Any, schema: Schema) -> Look:
-    """Read a table once more than a release would; refuses by names and types, as that would."""
-    options = schema.file.model_copy(update={"rows": None})  # all that there are
-    source = open_source(data, options, tuple(schema.columns))  # numbers as they are written
+def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
+    """Read a table and count the cells that a release cannot read.
+
+    The result is confidential, because it describes rows without noise.
+
+    Parameters
+    ----------
+    data : object
+        Data as in `open_rows`.
+    schema : Schema
+        Declared columns.
+
+    Returns
+    -------
+    SourceDiagnostics
+        Counts without noise.
+
+    Raises
+    ------
+    SourceError
+        The data cannot be opened, or its columns do not fit the schema.
+
+    """
+    options = schema.file.model_copy(update={"rows": None})  # all rows
+    source = open_source(data, options, tuple(schema.columns))  # without conversion of numbers
     try:
         text = source if isinstance(source, TextSource) else None
-        if text is not None and not text.settled:
+        if text is not None and not text.repeatable:
             raise SourceError(ONCE)
         Rows(schema, source)
-        found = Look({name: Seen() for name in schema.needed})
+        found = SourceDiagnostics({name: ColumnDiagnostics() for name in schema.needed})
         unit = schema.unit.column if schema.unit else None
         names = [IdColumn(name) if name == unit else name for name in schema.needed]
         for batch in source.batches(names):
             found.counted += batch.num_rows
             for name in schema.needed:
                 values = batch.column(name)
-                # A text file's cells are texts: null are those of rows that are no records.
+                # In a text file, null stands for the cells of invalid records.
                 values = values if text is None else values.drop_null()
-                _see(name, values, schema, found.columns[name], text is not None)
+                _count_cells(name, values, schema, found.columns[name], text is not None)
         if text is not None:
-            _see_text(text, found)
-            _see_header(text.cells, found)
+            _diagnose_records(text, found)
+            _diagnose_header(text.cells, found)
         found.padded = _padded(source)
         return found
     finally:
         source.close()
 
 
-def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bool) -> None:
-    """Count the cells of a column; numbers of a text file are still as they are written."""
+def _count_cells(
+    name: str, values: pa.Array, schema: Schema, seen: ColumnDiagnostics, is_written: bool
+) -> None:
+    """Add the cells of one batch to the counts of a column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+
+    values : pyarrow.Array
+        Cells.
+
+    schema : Schema
+        Declared columns.
+
+    seen : ColumnDiagnostics
+        Counts to update.
+
+    is_written : bool
+        True for a text file, whose numbers are not yet converted.
+
+    """
     written = Notation(schema.file.decimal, schema.file.thousands)
     foreign = is_written and not written.plain and name in schema.numbers
     read = written.plainly(values) if foreign else values
@@ -153,7 +232,7 @@ def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bo
             nearest = sorted(NOTATIONS, key=lambda one: one.decimal != written.decimal)
             for one in nearest if is_written else ():
                 seen.otherwise[one] += _numbers(one, unread, column, schema)
-            seen.spaced += 0 if is_written else _numbers(SPACED, unread, column, schema)
+            seen.spaced += 0 if is_written else _numbers(SPACED_NOTATION, unread, column, schema)
             minus = pc.match_substring(texts, MINUS).fill_null(False).to_numpy(zero_copy_only=False)
             seen.minus += int((minus & ~odd & ~absent).sum())
     elif isinstance(column, Categorical):
@@ -170,12 +249,12 @@ def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bo
 
 
 def _numbers(one: Notation, texts: pa.Array, column: Numeric, schema: Schema) -> int:
-    """How many of these texts a notation reads as numbers."""
+    """Return how many texts are numbers in a notation."""
     return int(np.isfinite(values_of(one.plainly(texts), column, schema.missing)).sum())
 
 
 def _with_other_blanks(values: pa.Array) -> int:
-    """How many texts begin or end with a blank that is not of ASCII."""
+    """Return how many texts begin or end with a blank outside ASCII."""
     if not is_text(values.type):
         return 0
     changed = pc.not_equal(trimmed(values), pc.ascii_trim_whitespace(values))
@@ -183,29 +262,30 @@ def _with_other_blanks(values: pa.Array) -> int:
 
 
 def _no_id(values: pa.Array, schema: Schema) -> Booleans:
+    """Return True for each cell that is not an id of the declared type."""
     declared = schema.unit.type if schema.unit else None
     ids = canonical(values, declared, schema.missing)
     return np.asarray(ids.is_null().to_numpy(zero_copy_only=False))
 
 
-def _see_header(cells: Sequence[str], found: Look) -> None:
-    """Find the cells of a header that name no column, or one that was named before."""
+def _diagnose_header(cells: Sequence[str], found: SourceDiagnostics) -> None:
+    """Find header cells without a name, and repeated names."""
     found.unnamed = [at for at, name in enumerate(cells) if not name]
     found.twice = [at for at, name in enumerate(cells) if name and name in cells[:at]]
 
 
 def _padded(source: Source) -> Sequence[int]:
-    """Places of the columns from whose names outer blanks were stripped."""
+    """Return the positions of the columns whose names had outer blanks."""
     if isinstance(source, TextSource):
         return source.padded
     own = source.source.names if isinstance(source, Stripped) else ()
     return [at for at, name in enumerate(own) if name != name.strip()]
 
 
-def _see_text(source: TextSource, found: Look) -> None:
-    """Look at records and bytes, which take readings of their own."""
+def _diagnose_records(source: TextSource, found: SourceDiagnostics) -> None:
+    """Count records and check the encoding of a text file, with separate readings."""
     found.rows, found.records = _records(source)
-    if found.rows - found.records > MANY * found.rows:
+    if found.rows - found.records > MAX_UNREADABLE_FRACTION * found.rows:
         for other in SEPARATORS.replace(source.options.separator, ""):
             found.separated[other] = _records(source, other)[1]
         found.longer = _records(source, more_cells=1)[1]
@@ -216,6 +296,7 @@ def _see_text(source: TextSource, found: Look) -> None:
 def _records(
     source: TextSource, separator: str | None = None, more_cells: int = 0
 ) -> tuple[int, int]:
+    """Count the rows and the valid records of a text file."""
     rows = records = 0
     with closing(source.blocks(separator, more_cells)) as blocks:
         for block in blocks:
@@ -225,14 +306,14 @@ def _records(
 
 
 def _encoding(source: TextSource) -> str:
-    """The encoding that the bytes look like, where that is not the declared one."""
+    """Return the encoding that the bytes suggest, if it differs from the declared one."""
     declared = source.options.encoding
     if declared.startswith(("utf-16", "utf-32")):
         return ""
     decoder = codecs.getincrementaldecoder("utf-8")()
     is_utf8, plain = True, True
     with closing(source.stream()) as stream:
-        while chunk := stream.read(CHUNK):
+        while chunk := stream.read(CHUNK_BYTES):
             if b"\0" in chunk:
                 return "utf-16"
             plain &= chunk.isascii()

@@ -1,7 +1,8 @@
 """Conditions: public tests of a row by its own cells (docs/how-to/conditions.md).
 
-The door evaluates them itself, on the cells that it reads. An engine would compare by rules of its
-own (collations, padding, casts that raise while it scans), and its operators may be other people's.
+dpcov evaluates conditions itself, on the cells that it reads. A database engine would compare with
+its own rules for collation and padding, and its casts can fail for a row. Other users can also
+redefine the operators of a database.
 """
 
 from __future__ import annotations
@@ -28,15 +29,24 @@ from dpcov.core.spelling import named
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import (
     NEVER,
+    as_numbers,
     cells,
     codes_of,
     distinct,
     moments_of,
-    told_numbers,
 )
 from dpcov.rows.dates import SECOND
 from dpcov.rows.numbers import is_text
-from dpcov.rows.schema import UNSEEN, Categorical, Cells, Date, Flag, Numeric, Time, level_text
+from dpcov.rows.schema import (
+    INVISIBLE_CATEGORIES,
+    Categorical,
+    Cells,
+    Date,
+    Flag,
+    Numeric,
+    Time,
+    level_text,
+)
 from dpcov.rows.sources.base import fits, unwrapped
 from dpcov.rows.sources.level import FilteredSource
 
@@ -48,7 +58,7 @@ if TYPE_CHECKING:
     Literal = bool | Decimal | str
 
 EXAMPLE = "\"age >= 18 and region in ('north', 'south')\""
-EXACT = 2**53  # from here on not every integer is a float64
+EXACT = 2**53  # float64 represents every integer below this size
 KEYWORDS = ("and", "in", "is", "not", "null", "true", "false")
 
 _TOKEN = re.compile(
@@ -67,69 +77,98 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 }
 _ORDERED = ("<", "<=", ">", ">=")
 
-_WANTED: dict[str, tuple[type, str]] = {  # literals, by how cells are read
+_WANTED: dict[str, tuple[type, str]] = {  # Type and description of literals, by type of the cells.
     **dict.fromkeys(("number", "whole"), (Decimal, "a number")),
     **dict.fromkeys(("boolean", "flag"), (bool, "true or false")),
-    **dict.fromkeys(("day", "second"), (str, "a date in quotes, such as '1990-12-31'")),
+    **dict.fromkeys(("day", "second"), (str, "a date in quotes, for example '1990-12-31'")),
     "text": (str, "'text'"),
 }
 
-Reading = Cells | Categorical | Numeric  # how the cells of a column are read
-Value = Decimal | int | bytes  # of a literal: as a number, a date or the place of a level, a text
+Reading = Cells | Categorical | Numeric  # Type of the cells of a column.
+Value = Decimal | int | bytes  # Literal as a number, as a date or level position, or as a text.
 
 
 class Held(Protocol):
-    """Cells as they are compared with literals."""
+    """Cells in a form that can be compared with literals."""
 
     @property
     def known(self) -> Booleans:
-        """Which cells are not missing."""
+        """Boolean array of shape (n,): True for cells that are not missing."""
 
     def signs(self, literal: Any) -> Any:
-        """Whether each cell is below, at or above a literal: -1, 0 or 1; if missing, anything."""
+        """Return -1, 0 or 1 for each cell below, at or above a literal.
+
+        The result for a missing cell is arbitrary.
+        """
 
     def among(self, literals: Sequence[Any]) -> Booleans:
-        """Which cells are one of the literals; of a missing one, anything."""
+        """Return True for each cell that equals one of the literals.
+
+        The result for a missing cell is arbitrary.
+        """
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class HeldIntegers:
-    """Dates, or places of levels; those that are `missing` hold that integer."""
+    """Dates, or positions of levels, as integers.
+
+    Attributes
+    ----------
+    cells : ndarray of int64, shape (n,)
+        Values.
+    missing : int
+        Value that stands for a missing cell.
+
+    """
 
     cells: Integers
     missing: int
 
     @property
     def known(self) -> Booleans:
+        """Boolean array of shape (n,): True for cells that are not missing."""
         return self.cells != self.missing
 
     def signs(self, literal: int) -> Any:
+        """Return -1, 0 or 1 for each cell below, at or above a literal."""
         return np.subtract(self.cells > literal, self.cells < literal, dtype=np.int8)
 
     def among(self, literals: Sequence[int]) -> Booleans:
+        """Return True for each cell that equals one of the literals."""
         return np.isin(self.cells, literals)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeldTexts:
-    """Texts as bytes, which may be no valid UTF-8; null where missing."""
+    """Texts as bytes, which might not be valid UTF-8; null stands for a missing cell.
+
+    Attributes
+    ----------
+    cells : pyarrow.Array of large_binary, length n
+        Texts.
+
+    """
 
     cells: pa.Array
 
     @property
     def known(self) -> Booleans:
+        """Boolean array of shape (n,): True for cells that are not missing."""
         return _booleans(self.cells.is_valid())
 
     def signs(self, literal: bytes) -> Any:
+        """Return -1, 0 or 1 for each text below, at or above a literal, byte by byte."""
         wanted = pa.scalar(literal, self.cells.type)
         above, below = (_booleans(f(self.cells, wanted)) for f in (pc.greater, pc.less))
         return np.subtract(above, below, dtype=np.int8)
 
     def among(self, literals: Sequence[bytes]) -> Booleans:
+        """Return True for each text that equals one of the literals."""
         return _booleans(pc.is_in(self.cells, value_set=pa.array(literals, self.cells.type)))
 
 
 def _booleans(found: pa.BooleanArray) -> Booleans:
+    """Convert an Arrow array of truth values to NumPy; null becomes False."""
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False))
 
 
@@ -139,12 +178,23 @@ class Condition:
 
     Attributes
     ----------
-    column : its name.
-    cells : how its cells are read: as numbers, texts, truth values, dates, or declared levels.
-    operator : a sign, or ``in``, ``not in``, ``is null``, ``is not null``.
-    literals : what a cell is compared with, by the `Held` cells that `read` gives.
-    missing : cell texts that mean a missing value.
-    text : the condition as it is told. Public.
+    column : str
+        Name of the column.
+
+    cells : str, Categorical or Numeric
+        Type of the cells: numbers, texts, truth values, dates or declared levels.
+
+    operator : str
+        Comparison sign, ``in``, ``not in``, ``is null`` or ``is not null``.
+
+    literals : tuple
+        Values to compare with, in the form that `read` returns.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    text : str
+        Condition in normalized spelling. Public.
 
     """
 
@@ -156,15 +206,31 @@ class Condition:
     text: str
 
     def keep(self, values: pa.Array) -> Booleans:
-        """Which cells meet it, each by itself."""
+        """Return True for each cell that meets the condition.
+
+        Parameters
+        ----------
+        values : pyarrow.Array, length n
+            Cells of the column.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        """
         parts = distinct(values)
         if parts is None:
             return self._met(values)
-        met = np.append(self._met(parts[0]), self.operator == "is null")  # of no value, the last
+        met = np.append(
+            self._met(parts[0]), self.operator == "is null"
+        )  # the last entry is for null
         return met[parts[1]]
 
     def _met(self, values: pa.Array) -> Booleans:
-        """No comparison is met by a missing cell, ``!=`` and ``not in`` included."""
+        """Return True for each cell that meets the condition; missing cells meet no comparison.
+
+        The operators ``!=`` and ``not in`` are comparisons too.
+        """
         found = read(values, self.cells, self.missing)
         match self.operator:
             case "is null":
@@ -182,28 +248,43 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Conditions that a row must meet to count, all of them; false where there are none.
+    """Conditions that a row must meet to count; false if there are none.
 
-    A row's verdict is a function of that row alone, whatever its cells hold.
+    The result for a row depends on this row alone, for every content of its cells.
+
+    Attributes
+    ----------
+    tests : tuple of Condition
+        Conditions. A row must meet all of them.
+
     """
 
     tests: tuple[Condition, ...] = ()
 
     @classmethod
     def parse(cls, stated: str | Sequence[str], schema: Schema) -> Conditions:
-        """Read conditions.
+        """Parse conditions.
 
         Parameters
         ----------
-        stated : one or several, each one or more of ``column operator literal``,
-            ``column in (a, b)``, ``column not in (a, b)``, ``column is null``,
-            ``column is not null``, joined by ``and``.
-        schema : tells how the cells of each column are read.
+        stated : str or sequence of str
+            One or several conditions. The forms are ``column operator literal``, ``column in (a,
+            b)``, ``column not in (a, b)``, ``column is null`` and ``column is not null``. The word
+            ``and`` joins conditions.
+
+        schema : Schema
+            Declared columns, which determine the types of the cells.
+
+        Returns
+        -------
+        Conditions
 
         Raises
         ------
-        SourceError : not such a condition.
-        SchemaError : the schema does not tell how a column's cells are read.
+        SourceError
+            The text is not a valid condition.
+        SchemaError
+            The schema does not state the type of a column.
 
         """
         texts = [stated] if isinstance(stated, str) else stated
@@ -214,37 +295,70 @@ class Conditions:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Each condition, however it was spelled, in one spelling. Public."""
+        """Each condition in a normalized spelling. Public."""
         return tuple(test.text for test in self.tests)
 
 
 def rows_meeting(source: Source, conditions: Conditions) -> Source:
-    """The rows of a source that meet conditions; refuses those that its columns do not fit."""
+    """Return the rows of a source that meet the conditions.
+
+    Parameters
+    ----------
+    source : Source
+        Table.
+    conditions : Conditions
+        Conditions on its columns.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    SourceError
+        A condition does not fit the type of its column.
+
+    """
     for test in conditions.tests:
         _require_fit(test, source)
     return FilteredSource(source, *conditions.tests) if conditions else source
 
 
 def refuse_conditions(conditions: Conditions, neighbors: Neighbors) -> None:
-    """Refuse to call the number of rows public where conditions choose among them.
+    """Raise `SourceError` for conditions under replace-one.
 
-    A row that changes may begin or cease to meet them.
+    The number of rows that meet the conditions is private, because a changed row can begin or cease
+    to meet them.
     """
     if conditions and neighbors == Neighbors.REPLACE_ONE:
         raise SourceError(
-            "Under replace-one the number of rows is public, but how many meet the conditions "
-            f"({named('where')}) is not: use add-remove."
+            f"Conditions ({named('where')}) cannot be used with replace-one, because the "
+            "number of rows that meet them is private. Use add-remove."
         )
 
 
 def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
-    """Cells as numbers, each column in its own type; as dates, texts, or places of declared levels.
+    """Convert cells to the form in which they are compared.
 
-    An undeclared level has the place after the last.
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells.
+    as_what : str, Categorical or Numeric
+        Type of the cells.
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    Held
+        Numbers, dates, texts or positions of declared levels. An undeclared level has the position
+        after the last one.
+
     """
     if isinstance(as_what, Categorical):
-        told = Categorical(levels=as_what.levels, other=True, missing="level")
-        return HeldIntegers(codes_of(values, told, missing), told.absent)
+        full = Categorical(levels=as_what.levels, other=True, missing="level")
+        return HeldIntegers(codes_of(values, full, missing), full.absent)
     if as_what == "text":
         texts = cells(values, missing)
         if not is_text(texts.type):
@@ -253,54 +367,70 @@ def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
     if isinstance(as_what, Date | Time):
         return HeldIntegers(moments_of(values, as_what, missing), int(NEVER))
     if isinstance(as_what, Numeric):
-        return told_numbers(values, as_what.reading, missing)
-    return told_numbers(values, "flag" if as_what == "boolean" else "number", missing)
+        return as_numbers(values, as_what.reading, missing)
+    return as_numbers(values, "flag" if as_what == "boolean" else "number", missing)
 
 
 def _require_fit(test: Condition, source: Source) -> None:
+    """Raise `SourceError` if a condition does not fit the type of its column."""
     name, types = test.column, source.types
     if name not in types:
-        raise SourceError(f"The data has no column {name!r}, which a condition names.")
+        raise SourceError(
+            f"The data has no column {name!r}, but a condition uses it. Compare the condition "
+            "with the columns of the data."
+        )
     kind = unwrapped(types[name])
     if not fits(kind, test.cells):
         raise SourceError(
-            f"The column {name!r} is of the type {source.unfit.get(name, types[name])}, which a "
-            "condition can't test: cast it to numbers or texts (texts are compared byte by byte, "
-            "so ISO dates are in order)."
+            f"The column {name!r} has the type {source.unfit.get(name, types[name])}, which "
+            "a condition cannot test. Convert it to numbers or texts (texts are compared "
+            "byte by byte, so ISO dates are in order)."
         )
     if test.cells == "text" and not (is_text(kind) or pa.types.is_null(kind)):
         fitting = "boolean" if pa.types.is_boolean(kind) else "number"
         raise SourceError(
-            f"The column {name!r} is of the type {types[name]}, which is no text: declare "
-            f'{_key(name)} = "{fitting}" under [where] in the schema.'
+            f"The column {name!r} has the type {types[name]}, but the schema declares text. "
+            f'Set {_key(name)} = "{fitting}" under [where] in the schema.'
         )
 
 
 class _Reader:
-    """Reads one stated text, token by token."""
+    """Parser of one text with conditions.
+
+    Parameters
+    ----------
+    stated : str
+        Text.
+    schema : Schema
+        Declared columns.
+
+    """
 
     def __init__(self, stated: str, schema: Schema) -> None:
         self._stated = stated
         self._schema = schema
         self._left: deque[tuple[str, str]] = deque()
-        if any(unicodedata.category(character) in UNSEEN for character in stated):
-            raise self._wrong("it holds a character that nobody sees")
+        if any(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in stated):
+            raise self._wrong("the text contains an invisible character")
         at = 0
         while at < len(stated):
             found = _TOKEN.match(stated, at)
             if found is None or found.lastgroup is None:
-                raise self._wrong(f"character {at + 1} begins nothing that is known here")
+                raise self._wrong(f"character {at + 1} is unexpected")
             self._left.append((found.lastgroup, found[found.lastgroup]))
             at = found.end()
 
     def _wrong(self, why: str) -> SourceError:
-        """Say why; never with a literal, which may be a password that nothing marks as one."""
+        """Return the error with the reason.
+
+        The message contains no literal, because a literal might be a password.
+        """
         return SourceError(
-            f"The condition {hidden(self._stated)!r} can't be used: {why}. An example: {EXAMPLE}."
+            f"The condition {hidden(self._stated)!r} is not valid: {why}. Example: {EXAMPLE}."
         )
 
-    def _take(self, kind: str, *wanted: str) -> str | None:
-        """The next token, if it is of this kind, and in any case one of those `wanted`."""
+    def _next(self, kind: str, *wanted: str) -> str | None:
+        """Remove and return the next token if it has this kind and is one of the `wanted` words."""
         if not self._left or self._left[0][0] != kind:
             return None
         if wanted and self._left[0][1].lower() not in wanted:
@@ -308,19 +438,21 @@ class _Reader:
         return self._left.popleft()[1]
 
     def tests(self) -> Iterator[Condition]:
+        """Yield the conditions of the text."""
         yield self._test()
-        while self._take("word", "and"):
+        while self._next("word", "and"):
             yield self._test()
         if self._left:
-            raise self._wrong("only `and` and another test may follow a test")
+            raise self._wrong("only `and` can follow a test")
 
     def _test(self) -> Condition:
+        """Parse one condition."""
         column = self._column()
         as_what = self._read_as(column)
         operator = self._operator()
         ordered = operator in _ORDERED
         if ordered and (isinstance(as_what, Categorical | Flag) or as_what == "boolean"):
-            raise self._wrong(f"the values of {column!r} have no order: use = != or in")
+            raise self._wrong(f"the values of {column!r} have no order, so use =, != or in")
         found = dict(self._found(s, column, as_what, ordered) for s in self._literals(operator))
         shown = list(found.values())
         parts = [_name(column), operator]
@@ -332,14 +464,19 @@ class _Reader:
         return Condition(column, as_what, operator, tuple(found), self._schema.missing, text)
 
     def _column(self) -> str:
-        if (quoted := self._take("quoted")) is not None:
+        """Parse the name of a column."""
+        if (quoted := self._next("quoted")) is not None:
             return quoted.replace('""', '"')
-        word = self._take("word")
+        word = self._next("word")
         if word is None or word.lower() in KEYWORDS:
-            raise self._wrong('a test begins with a column, in "double quotes" if it is no word')
+            raise self._wrong(
+                'a test starts with a column name, which needs "double quotes" if it is not a '
+                "single word"
+            )
         return word
 
     def _read_as(self, column: str) -> Reading:
+        """Return the type of the cells of a column."""
         declared = self._schema.columns.get(column)
         if isinstance(declared, Numeric) and declared.reading == "number":
             return "number"
@@ -348,64 +485,69 @@ class _Reader:
         if column in self._schema.where:
             return self._schema.where[column]
         near = difflib.get_close_matches(column, [*self._schema.encoded_columns], 1)
-        hint = f" Or did you mean {near[0]!r}?" if near else ""
+        hint = f", or use {near[0]!r}" if near else ""
         raise SchemaError(
-            f"A condition names the column {printable(hidden(column))!r}, whose type the schema "
-            f'does not tell: add {_key(hidden(column))} = "number" (or "text", "boolean") under '
-            f"[where].{hint}"
+            f"A condition uses the column {printable(hidden(column))!r}, but the schema does "
+            f'not state its type. Add {_key(hidden(column))} = "number" (or "text", '
+            f'"boolean") under [where]{hint}.'
         )
 
     def _operator(self) -> str:
-        if sign := self._take("sign", *_COMPARED):
+        """Parse an operator."""
+        if sign := self._next("sign", *_COMPARED):
             return sign
-        if self._take("word", "is"):
-            negated = self._take("word", "not")
-            if self._take("word", "null"):
+        if self._next("word", "is"):
+            negated = self._next("word", "not")
+            if self._next("word", "null"):
                 return "is not null" if negated else "is null"
         else:
-            negated = self._take("word", "not")
-            if self._take("word", "in"):
+            negated = self._next("word", "not")
+            if self._next("word", "in"):
                 return "not in" if negated else "in"
-        raise self._wrong("a column is followed by = != < <= > >=, (not) in, or is (not) null")
+        raise self._wrong(
+            "use one of the operators =, !=, <, <=, >, >=, in, not in, is null and is not null"
+        )
 
     def _literals(self, operator: str) -> Iterator[Literal]:
+        """Parse the literals of an operator."""
         if operator in _COMPARED:
             yield self._literal()
         elif operator in ("in", "not in"):
-            listed = self._take("mark", "(")
+            listed = self._next("mark", "(")
             yield self._literal()
-            while self._take("mark", ","):
+            while self._next("mark", ","):
                 yield self._literal()
-            if not listed or not self._take("mark", ")"):
-                raise self._wrong("a list is (a, b, ...), in round brackets")
+            if not listed or not self._next("mark", ")"):
+                raise self._wrong("write a list as (a, b, ...)")
 
     def _literal(self) -> Literal:
-        if (text := self._take("text")) is not None:
+        """Parse one literal."""
+        if (text := self._next("text")) is not None:
             return text.replace("''", "'")
-        word = self._take("word") or ""
+        word = self._next("word") or ""
         if word.lower() in ("true", "false"):
             return word.lower() == "true"
         if not _NUMBER.fullmatch(word):
-            raise self._wrong("a value is a number, 'text' in single quotes, true or false")
+            raise self._wrong("a value must be a number, 'text' in single quotes, true or false")
         number = Decimal(word)
         if not math.isfinite(number) or (word.lstrip("+-").isdigit() and abs(number) >= EXACT):
-            raise self._wrong("numbers must be finite, and integers below 2^53")
+            raise self._wrong("numbers must be finite, and integers must be below 2^53")
         return number or Decimal(0)  # -0 is 0
 
     def _found(
         self, stated: Literal, column: str, as_what: Reading, ordered: bool
     ) -> tuple[Value, str]:
-        """A literal as it is compared, by the grammar of cells, and as it is told."""
+        """Convert a literal to the form of the cells, and to its normalized spelling."""
         how = as_what.reading if isinstance(as_what, Numeric) else as_what
         if isinstance(how, str):
             wanted, value = _WANTED[how]
             if not isinstance(stated, wanted):
-                raise self._wrong(f"{column!r} is compared with {value}")
+                raise self._wrong(f"compare {column!r} with {value}")
         held = read(_cell(stated, as_what), as_what, () if ordered else self._schema.missing)
         if not held.known[0]:
             if isinstance(as_what, Date | Time):
-                raise self._wrong(f"{column!r} is compared with {_WANTED['day'][1]}")
-            raise self._wrong(f"such a cell is missing: write {_name(column)} is null")
+                raise self._wrong(f"compare {column!r} with {_WANTED['day'][1]}")
+            raise self._wrong(f"this value means a missing cell, so write {_name(column)} is null")
         if isinstance(held, HeldTexts):
             text = held.cells[0].as_py()
             return text, _spelled(text.decode())
@@ -419,33 +561,35 @@ class _Reader:
             if found == len(as_what.levels):
                 text = level_text(float(stated) if isinstance(stated, Decimal) else stated)
                 near = _nearest(text, as_what)
-                raise self._wrong(f"it is no declared level of {column!r}; did you mean {near}?")
+                raise self._wrong(
+                    f"the value is not a declared level of {column!r}, but {near} is similar"
+                )
             return found, _level(as_what.levels[found])
         raise TypeError(type(as_what))
 
 
 def _cell(stated: Literal, as_what: Reading) -> pa.Array:
-    """A literal as the one cell of a column."""
+    """Return a literal as a column with one cell."""
     if isinstance(stated, Decimal):
         return pa.array([float(stated) if isinstance(as_what, Categorical) else str(stated)])
     return pa.array([stated])
 
 
 def _nearest(text: str, declared: Categorical) -> str:
-    """The declared level that is most like it, as a literal."""
+    """Return the declared level that is most similar to a text, as a literal."""
     known = {level_text(level): level for level in declared.levels}
     near = difflib.get_close_matches(text, known, 1, 0.0)
     return _level(known[near[0]])
 
 
 def _level(level: bool | float | str) -> str:
-    """A declared level as a literal; a number that no literal can be, as a text."""
+    """Return a declared level as a literal."""
     typed = isinstance(level, bool) or (not isinstance(level, str) and abs(level) < EXACT)
     return _spelled(level if typed else level_text(level))
 
 
 def _spelled(value: bool | float | Decimal | str) -> str:
-    """A value as a literal."""
+    """Return a value as a literal in normalized spelling."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
@@ -457,13 +601,13 @@ def _spelled(value: bool | float | Decimal | str) -> str:
 
 
 def _name(column: str) -> str:
-    """A column as conditions name it."""
+    """Return a column name as conditions spell it."""
     if re.fullmatch(r"[^\W\d]\w*", column) and column.lower() not in KEYWORDS:
         return column
     return '"' + column.replace('"', '""') + '"'
 
 
 def _key(column: str) -> str:
-    """A column as a key in TOML."""
+    """Return a column name as a key in TOML."""
     bare = re.fullmatch(r"[A-Za-z0-9_-]+", column)
     return column if bare else json.dumps(printable(column), ensure_ascii=False)

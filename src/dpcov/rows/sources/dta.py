@@ -1,8 +1,7 @@
-"""The layout of Stata's files, formats 102 to 119: the types of columns, and where cells are.
+"""Layout of Stata files in the formats 102 to 119: column types and positions of cells.
 
-Only the structure of a file is read here, before the budget is recorded; an incomplete one raises
-an error. The formats are described in Stata's help ("dta" and "dta_102" to
-"dta_119").
+dpcov reads only the structure of the file before it reserves budget. An incomplete file raises an
+error. Stata's help describes the formats under "dta" and "dta_102" to "dta_119".
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from dpcov.errors import SourceError
 
 Order = Literal["little", "big"]
 
-OLD = (102, 103, 104, 105, 108, 110, 111, 113, 114, 115)  # formats without tags; no others exist
-NEW = (117, 118, 119)  # and with tags
+UNTAGGED_FORMATS = (102, 103, 104, 105, 108, 110, 111, 113, 114, 115)  # All formats without tags.
+TAGGED_FORMATS = (117, 118, 119)  # All formats with tags.
 NUMBERS = {"byte": "i1", "int": "i2", "long": "i4", "float": "f4", "double": "f8"}
 NOT_READ = (
-    "This Stata file is of format {}, and formats from 102 to 119 can be read. Save it in Stata "
-    "with `saveold`, or as CSV."
+    "The Stata file has the format {}, but dpcov reads the formats 102 to 119. Save the "
+    "file in Stata with `saveold`, or as CSV."
 )
 _ORDERS: dict[bytes, Order] = {b"MSF": "big", b"LSF": "little"}
 _START = b"<stata_dta><header><release>"
@@ -33,12 +32,25 @@ _BY_LETTER = {98: "byte", 105: "int", 108: "long", 102: "float", 100: "double"}
 _BY_CODE = {251: "byte", 252: "int", 253: "long", 254: "float", 255: "double"}
 _BY_WORD = {65530: "byte", 65529: "int", 65528: "long", 65527: "float", 65526: "double"}
 _STRL = 32768
-_TEXT_KINDS = (129, 130)  # of a block of text: with bytes of any value, and without zeros
+_TEXT_KINDS = (129, 130)  # Codes of text blocks: with arbitrary bytes, and without zero bytes.
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column: its name, type ("str", "strL" or one of `NUMBERS`), place in a row, and format."""
+    """Column of a Stata file.
+
+    Attributes
+    ----------
+    name : bytes
+        Name.
+    kind : str
+        Type: "str", "strL" or a key of `NUMBERS`.
+    offset, width : int
+        Position in a row and size, in bytes.
+    form : str
+        Display format.
+
+    """
 
     name: bytes
     kind: str
@@ -49,14 +61,26 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Where the contents of strL cells are: places and lengths by key, in the order of keys."""
+    """Positions of the contents of strL cells.
+
+    Attributes
+    ----------
+    keys : ndarray of uint64, shape (n,)
+        Keys in ascending order.
+    places, lengths : ndarray of int64, shape (n,)
+        Position in the file and length of each content, in bytes.
+
+    """
 
     keys: AnyArray
     places: AnyArray
     lengths: AnyArray
 
     def find(self, keys: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """Return place and length of the content of each key; length -1 if there is none."""
+        """Return the position and the length of the content of each key.
+
+        The length is -1 if there is no content.
+        """
         if not len(self.keys):
             return np.zeros(len(keys), np.int64), np.full(len(keys), -1)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -66,17 +90,30 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a file says of itself.
+    """Layout of a Stata file.
 
     Attributes
     ----------
-    version : number of the format.
-    order : of the bytes of a number.
-    rows : number of rows.
-    fields : the columns.
-    start : place of the first row in the file.
-    width : bytes of a row.
-    blocks : contents of strL cells.
+    version : int
+        Number of the format.
+
+    order : {"little", "big"}
+        Byte order of numbers.
+
+    rows : int
+        Number of rows.
+
+    fields : tuple of Field
+        Columns.
+
+    start : int
+        Position of the first row, in bytes.
+
+    width : int
+        Size of a row, in bytes.
+
+    blocks : Blocks
+        Contents of strL cells.
 
     """
 
@@ -89,7 +126,7 @@ class Layout:
     blocks: Blocks
 
     def keys(self, stored: AnyArray) -> AnyArray:
-        """Return the keys of strL cells, of which `stored` are the eight bytes, as uint64."""
+        """Return the keys of strL cells from their eight stored bytes, as uint64."""
         column, row = _key_widths(self.version)
         if self.order == "big":
             return stored
@@ -98,19 +135,19 @@ class Layout:
 
 
 def layout_of(path: Path) -> Layout:
-    """Read the layout of a file."""
+    """Read the layout of a file; raise `ValueError` if the structure is invalid."""
     with path.open("rb") as file:
         first = file.read(len(_START))
         if first == _START:
             return _new(_Reader(file))
-        if not first or first[0] not in OLD:
+        if not first or first[0] not in UNTAGGED_FORMATS:
             raise ValueError
         file.seek(1)
         return _old(_Reader(file), first[0])
 
 
 class _Reader:
-    """A file that is read in order, and never beyond its end."""
+    """Sequential reader that never reads beyond the end of the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -118,20 +155,25 @@ class _Reader:
         self.order: Order = "little"
 
     def tell(self) -> int:
+        """Return the current position."""
         return self._file.tell()
 
     def skip(self, count: int) -> None:
+        """Skip bytes."""
         self._require(count)
         self._file.seek(count, os.SEEK_CUR)
 
     def take(self, count: int) -> bytes:
+        """Read bytes."""
         self._require(count)
         return self._file.read(count)
 
     def number(self, width: int) -> int:
+        """Read an integer of the given width."""
         return int.from_bytes(self.take(width), self.order)
 
     def expect(self, tag: bytes) -> None:
+        """Read a tag, and raise `ValueError` if it is another one."""
         if self.take(len(tag)) != tag:
             raise ValueError
 
@@ -143,18 +185,19 @@ class _Reader:
         return content
 
     def _require(self, count: int) -> None:
+        """Raise `ValueError` if fewer bytes are left."""
         if count > self._size - self._file.tell():
             raise ValueError
 
 
 def _old(reader: _Reader, version: int) -> Layout:
-    """Read a layout without tags, behind its first byte."""
+    """Read a layout without tags, from the second byte on."""
     reader.order = "big" if reader.number(1) == 1 else "little"
     reader.skip(2)
     name, label = 33 if version > 108 else 9, 81 if version > 105 else 32
     form = 49 if version > 113 else 12 if version > 104 else 7
     columns = reader.number(2)
-    rows = reader.number(2 if version == OLD[0] else 4)
+    rows = reader.number(2 if version == UNTAGGED_FORMATS[0] else 4)
     reader.skip(label + (18 if version > 104 else 0))
     kinds = [_old_kind(code, version) for code in reader.take(columns)]
     names = _texts(reader.take(columns * name), name)
@@ -162,7 +205,7 @@ def _old(reader: _Reader, version: int) -> Layout:
     forms = _texts(reader.take(columns * form), form)
     reader.skip(columns * (name + label))
     more = version > 104
-    while more:  # what only Stata reads, up to one of type 0
+    while more:  # skip blocks that only Stata uses, up to a block of type 0
         more = reader.number(1) != 0
         reader.skip(reader.number(4 if version > 108 else 2))
     fields, width = _fields(names, kinds, forms)
@@ -172,13 +215,13 @@ def _old(reader: _Reader, version: int) -> Layout:
 
 
 def _new(reader: _Reader) -> Layout:
-    """Read a layout with tags, behind the first of them."""
+    """Read a layout with tags, from the first tag on."""
     version = int(reader.take(3))
-    if version not in NEW:
+    if version not in TAGGED_FORMATS:
         raise SourceError(NOT_READ.format(version))
     reader.expect(b"</release>")
     reader.order = _ORDERS[reader.tagged(b"byteorder", 3)]
-    wide, widest = version > NEW[0], version == NEW[-1]
+    wide, widest = version > TAGGED_FORMATS[0], version == TAGGED_FORMATS[-1]
     name, form, label = (129, 57, 321) if wide else (33, 49, 81)
     columns = int.from_bytes(reader.tagged(b"K", 4 if widest else 2), reader.order)
     rows = int.from_bytes(reader.tagged(b"N", 8 if wide else 4), reader.order)
@@ -211,19 +254,19 @@ def _new(reader: _Reader) -> Layout:
 
 
 def _texts(content: bytes, width: int) -> list[bytes]:
-    """Cut into texts of `width` bytes, of which each ends at its first zero."""
+    """Split bytes into texts of a fixed width, each ending at its first zero byte."""
     whole = (content[at : at + width] for at in range(0, len(content), width))
     return [text.split(b"\0", 1)[0] for text in whole]
 
 
 def _blocks(reader: _Reader, version: int) -> Blocks:
-    """Find the contents of strL cells, up to the tag that ends them."""
+    """Find the contents of strL cells, up to the closing tag."""
     keys, places, lengths = array("Q"), array("q"), array("q")
     column, row = _key_widths(version)
     while (tag := reader.take(3)) == b"GSO":
-        v, o = reader.number(4), reader.number(8 if version > NEW[0] else 4)
+        v, o = reader.number(4), reader.number(8 if version > TAGGED_FORMATS[0] else 4)
         kind, length = reader.number(1), reader.number(4)
-        if v < 2 ** (8 * column) and o < 2 ** (8 * row):  # a cell can't have another key
+        if v < 2 ** (8 * column) and o < 2 ** (8 * row):  # no cell can have another key
             keys.append(v << 8 * row | o)
             places.append(reader.tell())
             lengths.append(length if kind in _TEXT_KINDS else -1)
@@ -232,24 +275,25 @@ def _blocks(reader: _Reader, version: int) -> Blocks:
         raise ValueError
     reader.expect(b"trls>")
     found, first = np.unique(np.array(keys, np.uint64), return_index=True)
-    if len(found) != len(keys):  # which of two contents is a cell's, nothing says
+    if len(found) != len(keys):  # a key with two contents is ambiguous
         raise ValueError
     return Blocks(found, np.array(places, np.int64)[first], np.array(lengths, np.int64)[first])
 
 
 def _no_blocks() -> Blocks:
+    """Return blocks without contents."""
     return Blocks(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _key_widths(version: int) -> tuple[int, int]:
-    """Return of how many bytes a strL cell's column and row are."""
+    """Return the widths of the column part and the row part of a strL key, in bytes."""
     return {117: (4, 4), 118: (2, 6)}.get(version, (3, 5))
 
 
 def _fields(
     names: list[bytes], kinds: list[tuple[str, int]], forms: list[bytes]
 ) -> tuple[tuple[Field, ...], int]:
-    """Return the columns in their places, and the width of a row."""
+    """Return the columns with their positions, and the width of a row."""
     found, offset = [], 0
     for name, (kind, width), form in zip(names, kinds, forms, strict=True):
         found.append(Field(name, kind, offset, width, form.decode("latin-1")))
@@ -260,24 +304,26 @@ def _fields(
 
 
 def _old_kind(code: int, version: int) -> tuple[str, int]:
-    """Return type and width of a column from its code of one byte."""
+    """Return the type and the width of a column from its one-byte code."""
     if version > 110:
         return _number(_BY_CODE[code]) if code in _BY_CODE else _text(code, 244)
     return _number(_BY_LETTER[code]) if code in _BY_LETTER else _text(code - 127, 128)
 
 
 def _new_kind(code: int) -> tuple[str, int]:
-    """Return type and width of a column from its code of two bytes."""
+    """Return the type and the width of a column from its two-byte code."""
     if code == _STRL:
         return "strL", 8
     return _number(_BY_WORD[code]) if code in _BY_WORD else _text(code, 2045)
 
 
 def _number(kind: str) -> tuple[str, int]:
+    """Return a numeric type and its width."""
     return kind, int(NUMBERS[kind][1])
 
 
 def _text(width: int, most: int) -> tuple[str, int]:
+    """Return the text type and its width; raise `ValueError` for an impossible width."""
     if not 0 < width <= most:
         raise ValueError
     return "str", width

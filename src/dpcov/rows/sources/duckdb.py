@@ -1,7 +1,7 @@
-"""Tables of DuckDB files.
+"""Source of tables in DuckDB files.
 
-The file is attached to an empty database: its macros are not on the search path, so that they stand
-for no function of ours. Nothing outside of it can be reached.
+dpcov attaches the file to an empty database, so macros in the file cannot replace built-in
+functions. The connection cannot access anything outside the file.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import pyarrow as pa
 from dpcov.core.files import utf8_name
 from dpcov.core.installing import library
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:
     from dpcov.rows.sources.sql import DatabaseTable
 
 UNREADABLE = (
-    "The DuckDB file can't be opened: damaged, of a newer version, or another process has it open "
-    "for writing."
+    "dpcov cannot open the DuckDB file. Check that it is complete, has a supported version, "
+    "and that no other process writes to it."
 )
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,  # nothing is downloaded
+    "autoinstall_known_extensions": False,  # No downloads.
     "autoload_known_extensions": False,
-    "python_enable_replacements": False,  # a table is never a variable of the caller
-    "threads": 1,  # our own threads encode meanwhile; and rows keep their order
+    "python_enable_replacements": False,  # A table name never means a Python variable.
+    "threads": 1,  # Keeps the order of rows; dpcov's own threads encode.
     "preserve_insertion_order": True,
-    "arrow_large_buffer_size": True,  # texts of a batch may be longer than 2 GiB together
-    "temp_directory": "",  # cells are never written to a disk
-    "memory_limit": "16GB",  # no cell, of 4 GiB at most, comes near
+    "arrow_large_buffer_size": True,  # The texts of a batch can exceed 2 GiB in total.
+    "temp_directory": "",  # No cell is written to disk.
+    "memory_limit": "16GB",  # A cell has at most 4 GiB.
 }
 _LOCKED = ("SET enable_external_access = false", "SET lock_configuration = true")
 _FOUND = (
@@ -42,7 +42,7 @@ _FOUND = (
 )
 _NAMED = "database_name = 'data' AND lower(schema_name) = lower($1) AND lower({}) = lower($2)"
 _CONSTRAINTS = "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE "
-_COMPUTED = "GENERATED ALWAYS AS"  # in the text of a table, as DuckDB writes it
+_COMPUTED = "GENERATED ALWAYS AS"  # Mark of a computed column in DuckDB's text of a table.
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _AS_THEY_ARE = ("BOOLEAN", "FLOAT", "DOUBLE", *_INTEGERS, *(f"U{name}" for name in _INTEGERS))
@@ -51,17 +51,23 @@ _MOMENTS = (
     "TIMESTAMP WITH TIME ZONE",
     *(f"TIMESTAMP{u}" for u in ("", "_S", "_MS", "_NS")),
 )
-_CAST = ("HUGEINT", "UHUGEINT", "UUID")  # to short texts, exactly, whatever they hold
+_CAST = ("HUGEINT", "UHUGEINT", "UUID")  # Types that are converted to short exact texts.
 
 
 class DuckdbSource(Connected):
-    """A table of a DuckDB file, which nobody can write to while it is open here.
+    """Source of a table in a DuckDB file, which no process can change while it is open.
 
-    Each column is read by an expression that its declared type alone chooses, and that no cell can
-    make fail.
+    The declared type of a column alone determines the expression that reads the column. No cell can
+    make the expression fail.
+
+    Parameters
+    ----------
+    data : DatabaseTable
+        File and table.
+
     """
 
-    door = "DuckDB"
+    kind = "DuckDB"
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
@@ -74,7 +80,7 @@ class DuckdbSource(Connected):
                 self._connection.execute(setting)
             self._from, is_program = self._found()
             data.require_trust(is_program)
-            self.settled = not is_program
+            self.repeatable = not is_program
             relation = self._connection.sql(f"SELECT * FROM {self._from} LIMIT 0")  # noqa: S608
             types = map(str, relation.types)
             declared = dict(zip(relation.columns, types, strict=True))
@@ -84,7 +90,7 @@ class DuckdbSource(Connected):
             self._describe(declared, read, collated)
 
     def _found(self) -> tuple[str, bool]:
-        """The table's full name as SQL, and whether something runs when it is read."""
+        """Return the table's name as SQL, and True if reading the table runs a program."""
         *schema, table = self._data.parts
         query = _FOUND.format(_NAMED.format("table_name"), _NAMED.format("view_name"))
         asked = [schema[0] if schema else "main", table]
@@ -95,15 +101,18 @@ class DuckdbSource(Connected):
         return f"data.{quoted(space)}.{quoted(name)}", text is None or _COMPUTED in text
 
     def _given(self, query: str) -> pa.Schema:
+        """Return the Arrow schema of the result of a query."""
         return self._connection.sql(query).to_arrow_table().schema
 
     def _constraints(self) -> list[tuple[str, list[str]]]:
+        """Return the constraints of the table with their columns."""
         *schema, table = self._data.parts
         query = _CONSTRAINTS + _NAMED.format("table_name")
         found = self._connection.execute(query, [schema[0] if schema else "main", table])
         return list(found.fetchall())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         query, size = self._query(columns), batch_rows(len(columns))
         with (
             self._reading(self._connection.cursor()) as cursor,
@@ -113,10 +122,10 @@ class DuckdbSource(Connected):
 
 
 def _expression(declared: str) -> str | None:
-    """How a column of this type is read; None where it is not."""
+    """Return the SQL expression that reads a column of this type, if dpcov reads the type."""
     if declared in (*_AS_THEY_ARE, *_MOMENTS) or declared.startswith("DECIMAL("):
         return "{0}"
     if declared in _CAST or declared.startswith("ENUM("):
         return "CAST({0} AS VARCHAR)"
     size = {"VARCHAR": "strlen", "BLOB": "octet_length"}.get(declared)
-    return size and f"CASE WHEN {size}({{0}}) <= {LONGEST_CELL} THEN {{0}} END"
+    return size and f"CASE WHEN {size}({{0}}) <= {MAX_CELL_BYTES} THEN {{0}} END"

@@ -1,4 +1,4 @@
-"""pandas data frames."""
+"""Source of pandas data frames."""
 
 from __future__ import annotations
 
@@ -20,25 +20,33 @@ if TYPE_CHECKING:
 
 
 class FrameSource(Source):
-    """A pandas DataFrame. Cells of a column of objects are texts, each made from that cell alone.
+    """Source of a pandas DataFrame.
 
-    (Left to itself the conversion takes its type from all cells, and fails on a mixed column with a
-    message that quotes one of them.) Columns of a type that Arrow lacks are not read.
+    In a column of Python objects, each cell is converted to text on its own. (The conversion of a
+    whole column infers its type from all cells. It fails for mixed columns with a message that
+    quotes a cell.) Columns with a type that Arrow lacks are not read.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame
+        Table.
+
     """
 
-    door = "pandas"
+    kind = "pandas"
 
     def __init__(self, data: Any) -> None:
         self._data = data
         empty, kinds = data.iloc[:0], list(data.dtypes)
         found = [_type(empty.iloc[:, j], kind) for j, kind in enumerate(kinds)]
         names = [str(name) for name in data.columns]
-        told = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
-        self._take_some(names, found, told)
+        own = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
+        self._set_some_fields(names, found, own)
         self.costly = any(map(_of_objects, kinds))
         self.row_count = len(data)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         size, kinds = batch_rows(len(columns)), list(self._data.dtypes)
         wanted = [(self.names.index(name), isinstance(name, IdColumn)) for name in columns]
         categories = [_categories(kinds[j], ids=ids) for j, ids in wanted]
@@ -52,9 +60,10 @@ class FrameSource(Source):
 
 
 def _of_objects(kind: Any) -> bool:
-    """Whether cells are seen as objects of Python, each by itself.
+    """Return True if the cells of a type are Python objects, which are read one by one.
 
-    Those of other libraries' types are, as are texts that may not be Unicode; of categories, too.
+    Such types are object columns, types of other libraries, texts that might not be valid Unicode,
+    and categories of these.
     """
     kind = getattr(kind, "categories", kind)
     kind = getattr(kind, "dtype", kind)
@@ -65,7 +74,7 @@ def _of_objects(kind: Any) -> bool:
 
 
 def _type(empty: Any, kind: Any) -> pa.DataType | None:
-    """The Arrow type in which a column's cells come; None if there is no such type."""
+    """Return the Arrow type of the cells of a column; None if there is no such type."""
     if _of_objects(kind):
         return pa.large_string()
     try:
@@ -75,13 +84,14 @@ def _type(empty: Any, kind: Any) -> pa.DataType | None:
 
 
 def _categories(kind: Any, *, ids: bool = False) -> pa.Array | None:
-    """The texts of categories that are objects, and null, to which the code -1 leads."""
+    """Return the texts of categories that are objects, followed by null for the code -1."""
     if not (_of_objects(kind) and hasattr(kind, "categories")):
         return None
     return texts_of([*_objects(kind.categories), None], ids=ids)
 
 
 def _array(column: Any, categories: pa.Array | None, *, ids: bool = False) -> pa.Array:
+    """Convert a column to an Arrow array."""
     if categories is not None:
         codes = column.cat.codes.to_numpy()
         return categories.take(pa.array(np.where(codes < 0, len(categories) - 1, codes)))
@@ -92,7 +102,10 @@ def _array(column: Any, categories: pa.Array | None, *, ids: bool = False) -> pa
 
 
 def _objects(column: Any) -> Iterable[object]:
-    """The cells of a column of objects; of another library's type each is asked for by itself."""
+    """Return the cells of a column as Python objects.
+
+    Cells of another library's type are requested one by one.
+    """
     if isinstance(column.dtype, np.dtype):
         held: AnyArray = column.to_numpy()
         return held
@@ -101,7 +114,8 @@ def _objects(column: Any) -> Iterable[object]:
 
 
 def _cell(read: Callable[[int], object], at: int) -> object:
+    """Return a cell as a Python object; None if this fails."""
     try:
         return read(at)
-    except SourceError:  # the cell can't be made an object, and is missing
+    except SourceError:  # the cell cannot be read, so it is missing
         return None

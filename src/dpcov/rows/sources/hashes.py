@@ -1,7 +1,7 @@
-"""Hashes of integer rows: to order a person's rows, and to know a part of a table again.
+"""Hashes of integer rows, which select the rows of a person and identify parts of a table.
 
-Of a person with more than `max_rows` rows those with the smallest hash of their integer image
-count: a rule that does not depend on the order of the file nor on anybody else.
+If a person has more than `max_rows` rows, dpcov keeps the rows with the smallest hashes. This rule
+depends neither on the order of the file nor on other persons.
 """
 
 from __future__ import annotations
@@ -21,7 +21,27 @@ if TYPE_CHECKING:
 
 
 def counted(batch: Batch, persons: Integers, encoder: Encoder, max_rows: int) -> Booleans:
-    """Which rows of a batch count; it holds all rows of each of its `persons`."""
+    """Return True for each row that counts.
+
+    Parameters
+    ----------
+    batch : Batch
+        All rows of some persons.
+
+    persons : ndarray of int64, shape (n,)
+        Number of the person of each row.
+
+    encoder : Encoder
+        Encoder of the rows.
+
+    max_rows : int
+        Maximum number of rows per person.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    """
     hashes = [np.empty(0, np.uint64), *map(content_hash, encoder.blocks(batch))]
     counts = np.ones(len(persons), np.bool_)
     counts[_surplus(persons, np.concatenate(hashes), max_rows)] = False
@@ -29,7 +49,7 @@ def counted(batch: Batch, persons: Integers, encoder: Encoder, max_rows: int) ->
 
 
 def _surplus(persons: Integers, hashes: NDArray[np.uint64], max_rows: int) -> Integers:
-    """Positions of rows beyond the first `max_rows` of each person, in order of their hash."""
+    """Return the positions of the rows beyond `max_rows` per person, in hash order."""
     order = np.lexsort((hashes, persons))
     sorted_persons = persons[order]
     starts = np.flatnonzero(np.r_[True, sorted_persons[1:] != sorted_persons[:-1]])
@@ -37,11 +57,25 @@ def _surplus(persons: Integers, hashes: NDArray[np.uint64], max_rows: int) -> In
     return order[rank >= max_rows]
 
 
+# Odd 64-bit multipliers of the hash: the golden ratio times 2^64, and a prime of xxHash64.
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 
 
 def content_hash(block: Matrix, factor: np.uint64 = _FACTORS[0]) -> NDArray[np.uint64]:
-    """64-bit hash of each integer row (a column of the block)."""
+    """Compute a 64-bit hash of each integer row.
+
+    Parameters
+    ----------
+    block : ndarray of float64, shape (d, m)
+        Integer rows, one per column of the array.
+    factor : uint64
+        Multiplier of the hash.
+
+    Returns
+    -------
+    ndarray of uint64, shape (m,)
+
+    """
     total = np.zeros(block.shape[1], np.uint64)
     for row in block:
         total ^= row.astype(np.int64).view(np.uint64)
@@ -51,9 +85,18 @@ def content_hash(block: Matrix, factor: np.uint64 = _FACTORS[0]) -> NDArray[np.u
 
 
 class HashedSum:
-    """A second moment, and a hash of the multiset of its rows: the sum of two hashes of each.
+    """Second moment, and a hash of the multiset of its rows.
 
-    The hash finds a part that was summed twice by accident; it has no key, and protects nobody.
+    The hash is the sum of two hashes of each row. It detects a part that was summed twice by
+    accident. The hash has no key, so it protects no data.
+
+    Parameters
+    ----------
+    dimension : int
+        Order d of the second moment.
+    factor : int
+        Factor of the intercept.
+
     """
 
     def __init__(self, dimension: int, factor: int = 1) -> None:
@@ -61,24 +104,24 @@ class HashedSum:
         self._hashes = np.zeros(2, np.uint64)
 
     def add(self, block: Matrix) -> None:
-        """Add the rows of a (d, m) block."""
+        """Add the rows of an integer block of shape (d, m)."""
         self._hashes += np.array([content_hash(block, f).sum(dtype=np.uint64) for f in _FACTORS])
         self._moment.add(block)
 
     def merge(self, other: HashedSum) -> None:
-        """Add another sum to this one."""
+        """Add another sum."""
         self._hashes += other._hashes
         self._moment.merge(other._moment)
 
     def packed(self) -> Integers:
-        """Integers that may be added to those of others."""
+        """Return integers that can be added to the integers of other sums."""
         return np.concatenate([self._hashes.view(np.int64), self._moment.packed()])
 
     def add_packed(self, integers: Integers) -> None:
-        """Add a sum of `packed` integers to this one."""
+        """Add a sum of `packed` integers."""
         self._hashes += np.ascontiguousarray(integers[:2]).view(np.uint64)
         self._moment.add_packed(integers[2:])
 
     def total(self) -> tuple[NDArray[np.object_], str]:
-        """(d, d) integers, and the hash in hexadecimal digits."""
+        """Return the sum as Python integers of shape (d, d), and the hash in hexadecimal digits."""
         return self._moment.total(), self._hashes.tobytes().hex()

@@ -1,8 +1,9 @@
-"""Ids of persons: one canonical form for each id, whatever way it is written in whatever door.
+"""Ids of persons: one canonical form for each id, in every data source.
 
-The type is declared ([unit] type). Two cells are one person exactly when the type says that they
-are equal: as numbers, as UUIDs, or byte by byte. What is not of the type is nobody's. Every
-function depends on one cell alone (docs/proofs/persons.md).
+The schema declares the type of the ids. Two cells mean the same person exactly if they are equal as
+values of this type: as numbers, as UUIDs, or byte by byte. A cell that is not of the type belongs
+to no person. Every function computes the result for a cell from this cell alone
+(docs/proofs/persons.md).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, plain
+from dpcov.rows.cells import MAX_CELL_BYTES, cells, distinct, is_missing, plain
 from dpcov.rows.numbers import is_number, is_text, with_hyphens
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
@@ -27,20 +28,20 @@ if TYPE_CHECKING:
 
 IdType = Literal["integer", "decimal", "uuid", "text"]
 
-WIDTH = 32  # bytes of an id in a private copy
-_PLAIN = r"^(0|-?[1-9][0-9]{0,38})$"  # integers that are their own canonical form
-_DIGITS = 39  # an integer of at most so many is written out
+WIDTH = 32  # Size of an id in a private copy, in bytes.
+_PLAIN = r"^(0|-?[1-9][0-9]{0,38})$"  # Integers that are their own canonical form.
+_DIGITS = 39  # Maximum number of digits of an integer without an exponent.
 _NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{1,9}))?")
 _UUID = re.compile(
     rb"(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3"
     rb"([0-9a-f]{12})(?(1)\})",
     re.IGNORECASE,
 )
-EXACT = 2**53  # beyond it a float64 stands for several integers, beyond 2^24 a float32
+EXACT = 2**53  # Float64 represents every integer up to this size; float32 up to 2^24.
 
 
 class IdColumn(str):
-    """The name of a column that is asked for as ids: a float of doubtful value has no text."""
+    """Name of a column that is read as ids; a float that represents several ids becomes null."""
 
     __slots__ = ()
 
@@ -48,25 +49,38 @@ class IdColumn(str):
 def refuse_unfit(
     name: str, kind: pa.DataType, declared: IdType | None, unfit: Mapping[str, str]
 ) -> None:
-    """Refuse, from its type alone, a column that can't hold ids of the declared type."""
+    """Raise `SourceError` if the type of a column cannot represent ids of the declared type.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+
+    kind : pyarrow.DataType
+        Type of the column.
+
+    declared : {"integer", "decimal", "uuid", "text"} or None
+        Declared type of the ids.
+
+    unfit : mapping of str to str
+        Columns that cannot contain ids, with the reason.
+
+    """
     if declared is None:
-        raise SourceError(
-            'The schema does not say what an id is: add type = "integer", "decimal", "uuid" '
-            'or "text" under [unit]. Ids that are equal by that type are one person: 7 and 7.0 '
-            "are one integer and two texts."
-        )
+        raise SourceError('[unit] has no type. Add type = "integer", "decimal", "uuid" or "text".')
     if name in unfit:
-        raise SourceError(f"The id column {name!r} can't tell persons apart: {unfit[name]}.")
+        raise SourceError(f"The id column {name!r} cannot identify persons: {unfit[name]}.")
     if not _readable(kind, declared):
         other = "integer" if is_number(kind) and declared in ("uuid", "text") else None
-        hint = f'declare type = "{other}"' if other else "cast the column to text"
+        hint = f'Set type = "{other}" in [unit]' if other else "Convert the column to text"
         raise SourceError(
-            f"The id column {name!r} is of the type {kind}, which holds no ids of the declared "
-            f"type {declared!r}: {hint}."
+            f"The id column {name!r} has the type {kind}, but the schema declares "
+            f"{declared}. {hint}."
         )
 
 
 def _readable(kind: pa.DataType, declared: IdType) -> bool:
+    """Return True if a column of this Arrow type can contain ids of the declared type."""
     if is_text(kind) or pa.types.is_null(kind):
         return True
     if declared in ("integer", "decimal"):
@@ -77,10 +91,28 @@ def _readable(kind: pa.DataType, declared: IdType) -> bool:
 
 
 def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...]) -> pa.Array:
-    """Each row's id in its one form, as large_binary; null where there is none."""
+    """Return the canonical form of each id.
+
+    Parameters
+    ----------
+    column : pyarrow.Array, length n
+        Cells of the id column.
+
+    declared : {"integer", "decimal", "uuid", "text"} or None
+        Declared type of the ids.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
+    Returns
+    -------
+    pyarrow.Array of large_binary, length n
+        Canonical ids; null if a cell is not an id.
+
+    """
     if declared is None:
-        raise ValueError("the schema declares no type of ids, which the door refuses")
-    if pa.types.is_float16(unwrapped(column.type)):  # too rare for a path of its own
+        raise ValueError("the schema declares no type of ids")
+    if pa.types.is_float16(unwrapped(column.type)):  # rare, so converted through texts
         halves = plain(column).to_numpy(zero_copy_only=False).astype(np.float16)
         column = texts_of(halves, ids=True)
     if (parts := distinct(column)) is not None:
@@ -89,9 +121,9 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
         return pa.concat_arrays([known, pa.nulls(1, known.type)]).take(places)
     trimmed = cells(column, missing)
     absent = pa.array(is_missing(trimmed, missing))
-    if declared == "text":  # byte by byte, outer blanks too
+    if declared == "text":  # byte by byte, including outer blanks
         ids = plain(column).cast(pa.large_binary())
-        absent = pc.or_(absent, pc.greater(pc.binary_length(ids), LONGEST_CELL))
+        absent = pc.or_(absent, pc.greater(pc.binary_length(ids), MAX_CELL_BYTES))
     elif pa.types.is_fixed_size_binary(trimmed.type):
         words = (None if word is None else word.hex().encode() for word in trimmed.to_pylist())
         ids = pa.array(words, pa.large_binary())
@@ -101,7 +133,7 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
 
 
 def _spelt(values: pa.Array) -> pa.Array:
-    """Numbers as texts, exactly; floats by the shortest, if they stand for one number."""
+    """Return numbers as exact texts; a float that represents several integers becomes null."""
     if pa.types.is_floating(values.type):
         most = 2**24 if pa.types.is_float32(values.type) else EXACT
         sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(most))
@@ -110,7 +142,7 @@ def _spelt(values: pa.Array) -> pa.Array:
 
 
 def _each(values: pa.Array, form: Callable[[bytes], bytes | None]) -> pa.Array:
-    """The canonical form of each text: plain integers are theirs, others are seen one by one."""
+    """Return the canonical form of each text; plain integers are already canonical."""
     if form is not _uuid and is_text(values.type):
         values = with_hyphens(values)
     ids = values.cast(pa.large_binary())
@@ -124,7 +156,7 @@ def _each(values: pa.Array, form: Callable[[bytes], bytes | None]) -> pa.Array:
 
 
 def _decimal(word: bytes) -> bytes | None:
-    """Sign, digits without zeros at either end, and exponent; a short integer is written out."""
+    """Return sign, significant digits and exponent of a number; short integers have no exponent."""
     found = _NUMBER.fullmatch(word)
     if found is None or not (found[2] or found[3]):
         return None
@@ -141,11 +173,13 @@ def _decimal(word: bytes) -> bytes | None:
 
 
 def _integer(word: bytes) -> bytes | None:
+    """Return the canonical form of an integer; None for any other text."""
     form = _decimal(word)
     return None if form is None or b"e-" in form else form
 
 
 def _uuid(word: bytes) -> bytes | None:
+    """Return the canonical form of a UUID; None for any other text."""
     found = _UUID.fullmatch(word)
     return None if found is None else b"".join(found.group(2, 4, 5, 6, 7)).lower()
 
@@ -158,28 +192,42 @@ _FORMS: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 def records(ids: pa.Array, key: bytes) -> NDArray[np.void]:
-    """(n,) records of `WIDTH` bytes for valid canonical ids, a different one for each id.
+    """Return an encrypted record of fixed width for each id.
 
-    An id of at most 31 bytes is padded, with its length behind; of a longer one a hash under the
-    key stands there. A permutation under the key (AES of each block) hides what they were.
+    Different ids have different records. An id of at most 31 bytes is padded, and its length
+    follows in the last byte. A longer id is replaced by a keyed hash. AES under the key then
+    encrypts each block, so the record does not reveal the id.
+
+    Parameters
+    ----------
+    ids : pyarrow.Array of large_binary, length n
+        Canonical ids without null.
+    key : bytes
+        Secret key.
+
+    Returns
+    -------
+    ndarray of void, shape (n,)
+        Records of `WIDTH` bytes.
+
     """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    count, room = len(ids), WIDTH - 1
+    count, capacity = len(ids), WIDTH - 1
     _, places, content = ids.buffers()
     ends = np.frombuffer(places, np.int64)[ids.offset : ids.offset + count + 1]
     data = np.frombuffer(content or b"", np.uint8)
     lengths = np.diff(ends)
     found = np.zeros((count, WIDTH), np.uint8)
-    short = lengths <= room
+    short = lengths <= capacity
     at = np.arange(int(lengths[short].max(initial=0)))
     held = (at < lengths[:, None]) & short[:, None]
     found[:, : len(at)][held] = data[(ends[:-1, None] + at)[held]]
-    found[:, room] = np.where(short, lengths, WIDTH)
+    found[:, capacity] = np.where(short, lengths, WIDTH)
     for row in np.flatnonzero(~short).tolist():
         word = data[ends[row] : ends[row + 1]].tobytes()
-        digest = hashlib.blake2b(word, key=key, digest_size=room).digest()
-        found[row, :room] = np.frombuffer(digest, np.uint8)
-    cipher = Cipher(algorithms.AES256(key), modes.ECB())  # noqa: S305  blocks are names, no message
+        digest = hashlib.blake2b(word, key=key, digest_size=capacity).digest()
+        found[row, :capacity] = np.frombuffer(digest, np.uint8)
+    cipher = Cipher(algorithms.AES256(key), modes.ECB())  # noqa: S305  each block is an id, not a message
     hidden = cipher.encryptor().update(found.tobytes())
     return np.frombuffer(hidden, np.dtype((np.void, WIDTH)))

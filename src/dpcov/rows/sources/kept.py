@@ -1,9 +1,9 @@
-"""Tables that are read once: what later readings need is in a private copy.
+"""Private copies of tables that dpcov reads only once.
 
-The copy holds numbers about their bounds, levels by their place in the schema, and ids under a
-secret permutation: rows of a fixed width, never cells. What is read from it is what would be read
-from the table, to the last bit. All readings see the same rows in the same order, whatever a
-database, a stream or a query does meanwhile; a person's rows are found together.
+A copy contains clipped numbers, level positions, and encrypted ids, in rows of fixed width. It
+contains no cells. Reading the copy gives exactly the same result as reading the table. All readings
+return the same rows in the same order, even if the database or query changes. The rows of a person
+are stored together.
 """
 
 from __future__ import annotations
@@ -31,54 +31,73 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.base import Source
 
-LARGEST_COPY = 2**31  # bytes; a table of more that can be read again is not copied
-PARTS = 64  # of the persons, so that the memory for one part is small
+MAX_COPY_BYTES = 2**31  # Maximum size in bytes of a copy of a table that can be read again.
+PARTS = 64  # Number of parts of the persons; one part must fit into memory.
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class Batch:
-    """Rows that were read: of each column numbers, or codes of its levels. SENSITIVE."""
+    """Converted rows: a number or a level position for each column.
+
+    The content is private: dpcov publishes it only with noise.
+
+    Attributes
+    ----------
+    rows : structured ndarray, shape (n,)
+        Rows with one field per column.
+
+    """
 
     rows: AnyArray
 
     @property
     def num_rows(self) -> int:
+        """Number of rows."""
         return len(self.rows)
 
     def column(self, name: str) -> AnyArray:
+        """Return one column."""
         return self.rows[name]
 
     def filter(self, keep: pa.BooleanArray | Booleans) -> Batch:
+        """Return the rows for which `keep` is True."""
         return Batch(self.rows[np.asarray(keep)])
 
     def select(self, columns: Sequence[str]) -> Batch:
+        """Return the given columns."""
         return Batch(self.rows[list(columns)])
 
 
 class Kept(Wrapper):
-    """A source that is read once, at the first reading.
+    """Source that is read once and copied.
 
     Parameters
     ----------
-    source : the table.
-    schema : what its columns may hold.
-    once : whether a table too large to copy may not be read again either.
+    source : Source
+        Table.
+    schema : Schema
+        Declared columns.
+    once : bool
+        True if the table must not be read again, even if the copy is large.
 
     """
 
     def __init__(self, source: Source, schema: Schema, *, once: bool = False) -> None:
         super().__init__(source)
-        self._once = once or schema.unit is not None or not source.settled
-        self.settled, self.costly = True, False
+        self._once = once or schema.unit is not None or not source.repeatable
+        self.repeatable, self.costly = True, False
         self._schema = schema
         self._kind = _row_type(schema)
-        self._key = os.urandom(32)  # of this copy's ids
+        self._key = os.urandom(32)  # encrypts the ids of this copy
         self._copy: Copy | None = None
         self._too_large = False
         self._parts = 1 if schema.unit is None else PARTS
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """These columns of all rows, as `Batch`es; of a table too large to copy as they come."""
+        """Yield the given columns of all rows as `Batch` objects.
+
+        A table that is too large to copy is read from its source.
+        """
         self.fill()
         if self._copy is None:
             yield from self.source.batches(columns)
@@ -89,7 +108,16 @@ class Kept(Wrapper):
                 yield Batch(rows[start : start + size])
 
     def persons(self) -> Iterator[tuple[Batch, Integers]]:
-        """Part after part, all rows of some persons, and each row's number of its person."""
+        """Yield all rows of some persons, part after part.
+
+        Yields
+        ------
+        batch : Batch
+            Rows of the part.
+        persons : ndarray of int64, shape (n,)
+            Number of the person of each row, from 0.
+
+        """
         self.fill()
         copy = self._copy
         if copy is None or self._schema.unit is None:
@@ -103,7 +131,7 @@ class Kept(Wrapper):
             yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
 
     def fill(self) -> None:
-        """Read the source, once, into the copy; rows without an id are nobody's, and left out."""
+        """Read the source once into the copy; rows without an id are left out."""
         if self._copy is not None or self._too_large:
             return
         copy, unit = Copy(self._kind, self._parts), self._schema.unit
@@ -115,7 +143,7 @@ class Kept(Wrapper):
             for batch in self.source.batches(names):
                 rows = self._read(batch)
                 copy.add(rows, None if unit is None else _parts(rows[unit.column], self._parts))
-                if not self._once and copy.size > LARGEST_COPY:
+                if not self._once and copy.size > MAX_COPY_BYTES:
                     self._too_large = True
                     return
         except NoRoomError:
@@ -126,6 +154,7 @@ class Kept(Wrapper):
         self._copy = copy
 
     def _read(self, batch: pa.RecordBatch) -> AnyArray:
+        """Convert a batch to rows of the copy."""
         schema, unit = self._schema, self._schema.unit
         rows = np.zeros(batch.num_rows, self._kind)
         for name in self._kind.names or ():
@@ -137,7 +166,7 @@ class Kept(Wrapper):
                 continue
             if not isinstance(column, Numeric):
                 rows[name] = numbers_of(values, schema.missing)
-            else:  # far outside is as outside, and nobody's number
+            else:  # a number far outside the bounds counts as the bound, so it is not kept exactly
                 rows[name] = values_of(values, column, schema.missing)
                 most = column.half_range
                 np.clip(rows[name], column.lower - most, column.upper + most, out=rows[name])
@@ -150,67 +179,73 @@ class Kept(Wrapper):
 
 
 def _row_type(schema: Schema) -> np.dtype[Any]:
+    """Return the NumPy type of a row of the copy."""
+
     def kind(name: str) -> Any:
         if schema.unit is not None and name == schema.unit.column:
             return np.dtype((np.void, WIDTH))
         column = schema.columns.get(name)
         if isinstance(column, Categorical):
-            return np.min_scalar_type(~len(column.labels))  # holds -1 too
+            return np.min_scalar_type(~len(column.labels))  # can represent -1 too
         return np.float64
 
     return np.dtype([(name, kind(name)) for name in schema.needed])
 
 
 def _parts(ids: NDArray[np.void], parts: int) -> Integers:
-    """A part for each id, all about equally large."""
+    """Assign a part to each id; all parts are about equally large."""
     words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), WIDTH // 8)
     return (words.sum(axis=1, dtype=np.uint64) % np.uint64(parts)).astype(np.int64)
 
 
-# Private copies of what was read: numbers of fixed width, in memory and then on disk.
+# Private copies are stored in memory first, and then in a temporary file.
 #
-# A file has no name, is its owner's alone (mode 0600), is encrypted with a key that only this
-# process holds, and takes its space in steps of a fixed size. So nothing readable is left by a
-# crash, a killed process or a swapped-out disk, and a disk that fills up is found before it is
-# written to. Its folder is the system's for temporary files (TMPDIR).
+# The file has no name, only its owner can read it (mode 0600), and it is encrypted with a key that
+# exists only in this process. A crash therefore leaves nothing readable. The file reserves its
+# space in steps of a fixed size, so dpcov detects a full disk before it writes. The file is in the
+# system's folder for temporary files (TMPDIR).
 
 
-IN_MEMORY = 2**26  # bytes that wait in memory
-STEP = 2**26  # bytes by which a file grows
-BLOCK = 16  # bytes of a block of AES
+MAX_MEMORY_BYTES = 2**26  # Maximum number of bytes in memory before they are written.
+GROWTH_BYTES = 2**26  # Bytes by which the file grows.
+AES_BLOCK_BYTES = 16  # Size of an AES block in bytes.
 NO_ROOM = (
-    "The disk is too small for a private copy of this number of rows, in the folder for temporary "
-    "files (TMPDIR). If a ledger was set, the reserved budget stays spent."
+    "The disk of the folder for temporary files (TMPDIR) is too small for a private copy of "
+    "the table. Free disk space or set TMPDIR; with a ledger, the reserved budget stays "
+    "spent."
 )
 
 
 class NoRoomError(SourceError):
-    """The disk is full: one outcome, whatever the rows hold."""
+    """Error for a full disk; its message does not depend on cell values."""
 
 
 class Copy:
-    """Rows of a structured type, each in one of `parts` parts, which can be read apart.
+    """Rows of a structured type in several parts, which can be read separately.
 
     Parameters
     ----------
-    kind : type of a row, of fixed width.
-    parts : number of parts.
+    kind : numpy.dtype
+        Type of a row, with fixed width.
+    parts : int
+        Number of parts.
 
     Raises
     ------
-    NoRoomError : the disk is full.
+    NoRoomError
+        The disk is full.
 
     """
 
     def __init__(self, kind: np.dtype[Any], parts: int = 1) -> None:
         self.kind = kind
         self._waiting: list[list[AnyArray]] = [[] for _ in range(parts)]
-        self._bytes = 0  # that wait
+        self._bytes = 0  # in memory
         self._written: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
         self._file: _Encrypted | None = None
 
     def add(self, rows: AnyArray, part_of_row: Integers | None = None) -> None:
-        """Append rows to their parts; by default to the only one."""
+        """Append rows to their parts; without `part_of_row`, to the only part."""
         if part_of_row is None:
             self._waiting[0].append(rows)
         else:
@@ -219,10 +254,11 @@ class Copy:
             for part in np.flatnonzero(np.diff(ends)).tolist():
                 self._waiting[part].append(rows[order[ends[part] : ends[part + 1]]])
         self._bytes += rows.nbytes
-        if self._bytes > IN_MEMORY:
+        if self._bytes > MAX_MEMORY_BYTES:
             self._write()
 
     def _write(self) -> None:
+        """Write the rows in memory to the temporary file."""
         if self._file is None:
             self._file = _Encrypted()
         for part, waiting in enumerate(self._waiting):
@@ -234,11 +270,11 @@ class Copy:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
+        """Size on disk in bytes."""
         return 0 if self._file is None else self._file.end
 
     def part(self, part: int = 0) -> Iterator[AnyArray]:
-        """The rows of a part, in their order, piece by piece."""
+        """Yield the rows of a part in order, in pieces."""
         for place, size in self._written[part]:
             if self._file is not None:
                 yield np.frombuffer(self._file.read(place, size), self.kind)
@@ -246,7 +282,10 @@ class Copy:
 
 
 class _Encrypted:
-    """A temporary file in counter mode: a place is written once, so no key stream is used twice."""
+    """Temporary file in AES counter mode.
+
+    Each position is written once, so no key stream repeats.
+    """
 
     def __init__(self) -> None:
         self._key = os.urandom(32)
@@ -254,7 +293,7 @@ class _Encrypted:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  closed with self
         except OSError:
             raise NoRoomError(NO_ROOM) from None
-        self._room = 0
+        self._reserved = 0
         self.end = 0
 
     def __del__(self) -> None:
@@ -262,11 +301,11 @@ class _Encrypted:
             self._file.close()
 
     def append(self, content: bytes) -> int:
-        """Write at the end; the place where it is."""
+        """Write bytes at the end and return their position."""
         place = self.end
-        self.end += -(-len(content) // BLOCK) * BLOCK
+        self.end += -(-len(content) // AES_BLOCK_BYTES) * AES_BLOCK_BYTES
         try:
-            while self._room < self.end:
+            while self._reserved < self.end:
                 self._grow()
             self._file.seek(place)
             self._file.write(self._crypted(place, content))
@@ -276,21 +315,22 @@ class _Encrypted:
         return place
 
     def _grow(self) -> None:
-        """Take the space now: a sparse file would fail later, and by a signal."""
+        """Reserve disk space now, because writing to a sparse file can fail later with a signal."""
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self._file.fileno(), self._room, STEP)
+            os.posix_fallocate(self._file.fileno(), self._reserved, GROWTH_BYTES)
         else:
-            self._file.seek(self._room)
-            self._file.write(bytes(STEP))
-        self._room += STEP
+            self._file.seek(self._reserved)
+            self._file.write(bytes(GROWTH_BYTES))
+        self._reserved += GROWTH_BYTES
 
     def read(self, place: int, size: int) -> bytes:
-        """What was written there."""
+        """Return the bytes at a position."""
         self._file.seek(place)
         return self._crypted(place, self._file.read(size))
 
     def _crypted(self, place: int, content: bytes) -> bytes:
+        """Encrypt or decrypt bytes at a position."""
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        counter = modes.CTR((place // BLOCK).to_bytes(BLOCK, "big"))
+        counter = modes.CTR((place // AES_BLOCK_BYTES).to_bytes(AES_BLOCK_BYTES, "big"))
         return Cipher(algorithms.AES256(self._key), counter).encryptor().update(content)

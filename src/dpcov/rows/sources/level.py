@@ -1,4 +1,4 @@
-"""The rows of a source that meet public tests: conditions, or a level of a categorical column."""
+"""Filtered sources: the rows that meet conditions, or that have a level of a categorical column."""
 
 from __future__ import annotations
 
@@ -19,19 +19,34 @@ if TYPE_CHECKING:
 
 
 class RowTest(Protocol):
-    """A test that a row meets or not by its own cell of one column."""
+    """Test of a row by its own cell of one column."""
 
     @property
-    def column(self) -> str: ...
+    def column(self) -> str:
+        """Name of the column."""
 
-    def keep(self, values: pa.Array) -> Booleans: ...
+    def keep(self, values: pa.Array) -> Booleans:
+        """Return True for each cell that meets the test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The level number `code` of `declared.labels`, in a column.
+    """Test for one level of a categorical column.
 
-    Cells with a value that was not declared have none, unless there is a level for them.
+    Attributes
+    ----------
+    column : str
+        Name of the column.
+
+    declared : Categorical
+        Declaration of the column.
+
+    code : int
+        Position of the level in `declared.labels`.
+
+    missing : tuple of str
+        Texts that mean a missing value.
+
     """
 
     column: str
@@ -40,12 +55,21 @@ class Level:
     missing: tuple[str, ...]
 
     def keep(self, values: pa.Array) -> Booleans:
-        """Which cells have it."""
+        """Return True for each cell that has the level."""
         return codes_of(values, self.declared, self.missing) == self.code
 
 
 class FilteredSource(Wrapper):
-    """The rows of `source` that meet all tests, also those of a source that is filtered already."""
+    """Source of the rows that meet all tests, including the tests of an already filtered source.
+
+    Parameters
+    ----------
+    source : Source
+        Table.
+    *tests : RowTest
+        Tests.
+
+    """
 
     def __init__(self, source: Source, *tests: RowTest) -> None:
         before = source.tests if isinstance(source, FilteredSource) else ()
@@ -55,32 +79,36 @@ class FilteredSource(Wrapper):
         for name in (test.column for test in tests):
             if (count := self.names.count(name)) != 1:
                 which = "more than one" if count else "no"
-                raise SourceError(f"The data has {which} column {name!r}, which a condition names.")
+                raise SourceError(
+                    f"The data has {which} column {name!r}, but a condition uses it. Change the "
+                    "condition or rename the columns."
+                )
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns of the rows that meet all tests."""
         for batch in self.source.batches(with_tested(columns, self.tests)):
             yield filtered(batch, self.tests, columns)
 
 
 def with_tested(columns: Sequence[str], tests: Sequence[RowTest]) -> list[str]:
-    """These columns, and what must be read beside them for the tests."""
+    """Return the given columns and the columns of the tests."""
     return list(dict.fromkeys([*columns, *(test.column for test in tests)]))
 
 
 def filtered(
     batch: pa.RecordBatch, tests: Sequence[RowTest], columns: Sequence[str]
 ) -> pa.RecordBatch:
-    """These columns of the rows that meet all tests."""
+    """Return the given columns of the rows that meet all tests."""
     kept = np.ones(batch.num_rows, bool)
     for test in tests:
         kept &= test.keep(batch.column(test.column))
-    if not isinstance(batch, pa.RecordBatch):  # of a private copy, which has no Arrow types
+    if not isinstance(batch, pa.RecordBatch):  # a batch of a private copy
         return batch.filter(kept).select(list(columns))
     found = [filterable(batch.column(name)) for name in columns]
     return pa.RecordBatch.from_arrays(found, list(columns)).filter(pa.array(kept))
 
 
 def filterable(values: pa.Array) -> pa.Array:
-    """The same cells in a type that Arrow can filter: views and runs it can't."""
+    """Convert views and runs to a type that Arrow can filter."""
     found = as_dictionary(values)
     return found if pa.types.is_dictionary(found.type) else values

@@ -1,4 +1,4 @@
-"""Python's objects as cells: each becomes a text by itself, which is then read as any other."""
+"""Python objects as cells: each object becomes a text, which dpcov reads like any text."""
 
 from __future__ import annotations
 
@@ -10,23 +10,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.core.arrays import AnyArray
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.schema import level_text
 
 Spelling = Callable[[object], str | None]
 
-_MARKS = ("<NA>", "NaT", "NaN", "nan")  # how what is missing spells itself
+_MARKS = ("<NA>", "NaT", "NaN", "nan")  # Texts of missing objects.
 
 
 def texts_of(objects: Iterable[object], *, ids: bool = False) -> pa.Array:
-    """The text of each object, as large_string; null where it is missing, or has none.
+    """Return the text of each object; null for a missing object or an object without a text.
 
-    Objects of the types that most columns hold are spelt together, each as it would be alone; all
-    others one by one.
+    Objects of common types are converted together, with the same result as one by one.
+
+    Parameters
+    ----------
+    objects : iterable of object, length n
+        Cells.
+    ids : bool
+        True for ids: a float that represents several integers becomes null.
+
+    Returns
+    -------
+    pyarrow.Array of large_string, length n
+
     """
     spelt = _spelt_as_id if ids else _spelt
     cells = np.fromiter(objects, object)
-    kinds = np.fromiter(map(id, map(type, cells)), np.uintp, len(cells))  # a type may forbid ==
+    kinds = np.fromiter(map(id, map(type, cells)), np.uintp, len(cells))  # a type can forbid ==
     others, places, texts = np.ones(len(cells), bool), [], []
     for kind, together in _TOGETHER.items():
         here = kinds == id(kind)
@@ -44,18 +55,21 @@ def texts_of(objects: Iterable[object], *, ids: bool = False) -> pa.Array:
 
 
 def _one_by_one(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    """Convert objects to texts one by one."""
     return pa.array([_text(cell, spelt) for cell in cells], pa.large_string())
 
 
 def _words(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    """Convert str objects to texts."""
     try:
         texts = pa.array(cells, pa.large_string())
     except UnicodeEncodeError:
         return _one_by_one(cells, spelt)
-    return pc.if_else(pc.greater(pc.binary_length(texts), LONGEST_CELL), None, texts)
+    return pc.if_else(pc.greater(pc.binary_length(texts), MAX_CELL_BYTES), None, texts)
 
 
 def _whole(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    """Convert int objects to texts."""
     try:
         return pa.array(cells, pa.int64()).cast(pa.large_string())
     except (OverflowError, pa.ArrowException):
@@ -63,8 +77,8 @@ def _whole(cells: AnyArray, spelt: Spelling) -> pa.Array:
 
 
 def _floats(cells: AnyArray, spelt: Spelling) -> pa.Array:
-    """Arrow's shortest texts, where they are Python's: those without an exponent."""
-    values = cells.astype(np.float64) + 0.0  # -0.0 is spelt 0
+    """Convert float objects to texts; Arrow's texts are used if they equal Python's."""
+    values = cells.astype(np.float64) + 0.0  # converts -0.0 to 0
     texts = pa.array(values, from_pandas=True).cast(pa.large_string())
     sizes = np.abs(values)
     alike = (sizes >= 1e-4) & (sizes < 1e10) | (sizes == 0) | np.isnan(values)
@@ -74,10 +88,12 @@ def _floats(cells: AnyArray, spelt: Spelling) -> pa.Array:
 
 
 def _truths(cells: AnyArray, _: Spelling) -> pa.Array:
+    """Convert truth values to texts."""
     return pa.array(np.where(cells.astype(bool), "True", "False"), pa.large_string())
 
 
 def _nothing(cells: AnyArray, _: Spelling) -> pa.Array:
+    """Return null for each object."""
     return pa.nulls(len(cells), pa.large_string())
 
 
@@ -94,22 +110,23 @@ _TOGETHER: dict[type, Callable[[AnyArray, Spelling], pa.Array]] = {
 
 
 def _text(cell: object, spelt: Spelling) -> str | None:
+    """Return the text of an object; None if it is missing, too long, or raises an error."""
     try:
         text = spelt(cell)
         if text is None:
             return None
-        # A lone surrogate can't be written; too long a text is missing, however it came. A subclass
-        # of texts may encode itself in any way: so the method of the class is called.
+        # UTF-8 cannot represent a lone surrogate. A text that is too long is missing. A subclass of
+        # str can redefine encode, so the method of str is called.
         found = str.encode(text, errors="replace")
-        return found.decode() if len(found) <= LONGEST_CELL else None
+        return found.decode() if len(found) <= MAX_CELL_BYTES else None
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # panics of compiled libraries too: the cell has no text
+    except BaseException:  # includes panics of compiled libraries
         return None
 
 
 def _spelt(cell: object) -> str | None:
-    """As the same value is spelt in a text file; whole floats as integers are."""
+    """Return an object as a text file would spell it; whole floats are spelt like integers."""
     if isinstance(cell, bytes):
         return bytes.decode(cell, errors="replace")
     if cell is None or isinstance(cell, str):
@@ -117,26 +134,26 @@ def _spelt(cell: object) -> str | None:
     if cell is np.ma.masked or _is_nan(cell):
         return None
     if isinstance(cell, np.floating) and not isinstance(cell, np.longdouble):
-        cell = float(str(cell))  # by the shortest text that its own type reads back
+        cell = float(str(cell))  # the shortest text that represents the value in its own type
     text = level_text(cell) if isinstance(cell, float) else str(cell)
     return None if text in _MARKS else text
 
 
 def _is_nan(cell: object) -> bool:
-    """Whether a number that is no float is none, of which some may not even be compared."""
+    """Return True if a Decimal or complex number is NaN."""
     if isinstance(cell, Decimal):
         return cell.is_nan()
     return isinstance(cell, complex | np.complexfloating) and bool(cell != cell)
 
 
 def _spelt_as_id(cell: object) -> str | None:
-    """As in a column of its own type: a float by the shortest, if it stands for one number."""
+    """Return an object as an id; None for a float that represents several integers."""
     if isinstance(cell, np.ndarray):
-        cell = cell[()]  # of no dimension, a number
+        cell = cell[()]  # an array without dimensions is a number
     if not isinstance(cell, float | np.floating):
         return _spelt(cell)
     if isinstance(cell, np.longdouble):
-        cell = float(cell)  # as a whole array of them is read
+        cell = float(cell)  # as for a whole array
     bits = np.finfo(cell.dtype).nmant + 1 if isinstance(cell, np.floating) else 53
     sure = np.abs(cell) <= 2.0**bits
     return _spelt(float(cell if isinstance(cell, float) else str(cell))) if sure else None

@@ -1,7 +1,7 @@
-"""Parts of an Office Open XML package, parsed by expat as they are unpacked.
+"""Reader of the parts of an Office Open XML package, which expat parses during unpacking.
 
-A part that is not well formed is refused with one sentence, and so is one with a document type,
-which could define entities. Nothing is repaired and no tree is built.
+dpcov refuses a part that is not well formed. It also refuses a part with a document type, because a
+document type can define entities. dpcov repairs nothing and builds no tree.
 """
 
 from __future__ import annotations
@@ -19,35 +19,40 @@ SPREADSHEET = (
     "http://schemas.openxmlformats.org/spreadsheetml/2006/main",  # Transitional
     "http://purl.oclc.org/ooxml/spreadsheetml/main",  # Strict
 )
-CHUNK = 2**14  # bytes that are parsed at once
-LONGEST_TAG = 2**20  # bytes of a tag or a comment, which the parser holds as a whole
-DEEPEST = 100  # elements within each other
-PACKED = 100  # times: what repeats itself as much as sheets can, rows of zeros, is packed 15 times
-LARGE = 2**26  # bytes of a part, unpacked
-MOST_HELD = 2**30  # bytes of a part that is held in memory, unpacked
-MOST_FOUND = 2**18  # elements of a part whose attributes are kept
-BOMB = (
-    "The workbook is packed far more than a table can be, or is too large, and might fill the "
-    "memory. If it is a table all the same, save it as CSV."
+CHUNK_BYTES = 2**14  # Number of bytes that are parsed at once.
+MAX_TAG_BYTES = 2**20  # Maximum bytes of a tag or comment, which the parser keeps in memory.
+MAX_DEPTH = 100  # Maximum depth of nested elements.
+MAX_COMPRESSION = 100  # Maximum compression factor; a sheet with rows of zeros has a factor of 15.
+LARGE_PART_BYTES = (
+    2**26
+)  # Size in bytes up to which the compression factor of a part is not limited.
+MAX_HELD_BYTES = 2**30  # Maximum unpacked bytes of a part that is kept in memory.
+MAX_FOUND_ELEMENTS = 2**18  # Maximum number of elements whose attributes are kept.
+TOO_LARGE = (
+    "The workbook is too large or compressed too much, so reading it might exhaust the "
+    "memory. Save the table as CSV."
 )
 NOT_XML = (
-    "The workbook holds XML that is not well formed, so nothing was read and nothing was spent. "
-    "Open it in a spreadsheet program and save it again, or save it as CSV."
+    "The workbook contains XML that is not well formed. Open it in a spreadsheet program "
+    "and save it again, or save it as CSV. Nothing was spent."
 )
-OTHER = "?"  # the state within an element that no path leads to
+OTHER = "?"  # State inside an element that is not on any path.
 
 
 class Reader:
-    """A reader of the elements that `paths` lead to; it passes over all others.
+    """Reader of the elements on the given paths; it skips all other elements.
 
     Parameters
     ----------
-    namespaces : of the elements.
-    paths : local names from the root to an element, with slashes between them.
+    namespaces : iterable of str
+        Namespaces of the elements.
+    paths : iterable of str
+        Local names from the root to an element, separated by slashes.
 
     Attributes
     ----------
-    state : the path of the innermost open element, or `OTHER`.
+    state : str
+        Path of the innermost open element, or `OTHER`.
 
     """
 
@@ -64,7 +69,7 @@ class Reader:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Enter an element."""
         self._outer.append(self.state)
-        if len(self._outer) > DEEPEST:
+        if len(self._outer) > MAX_DEPTH:
             raise SourceError(NOT_XML)
         self.state = self._steps.get((self.state, name), OTHER)
         self.opened(attributes)
@@ -75,78 +80,103 @@ class Reader:
         self.state = self._outer.pop()
 
     def pass_over(self) -> None:
-        """Pass over all elements from now on; their XML is still checked."""
+        """Skip all further elements; their XML is still checked."""
         self._steps = {}
 
     def opened(self, attributes: dict[str, str]) -> None:
-        """Note an element that begins, in its state."""
+        """Handle the start of an element in the current state."""
 
     def closed(self) -> None:
-        """Note an element that ends, in its state."""
+        """Handle the end of an element in the current state."""
 
     def text(self, data: str) -> None:
-        """Note text directly within the element of the state."""
+        """Handle text directly inside the current element."""
 
 
 def _prefixes(path: str) -> Iterator[str]:
+    """Yield the path of each ancestor of an element, and the path of the element."""
     names = path.split("/")
     return ("/".join(names[:count]) for count in range(1, len(names) + 1))
 
 
 class Found(Reader):
-    """The attributes of all elements that `paths` lead to, in order.
+    """Reader of the attributes of all elements on the given paths, in order.
 
     Attributes
     ----------
-    by_path : the attributes of each such element.
+    by_path : dict of str to list of dict
+        Attributes of the elements on each path.
 
     """
 
     def __init__(self, namespaces: Iterable[str], *paths: str) -> None:
         super().__init__(namespaces, paths)
         self.by_path: dict[str, list[dict[str, str]]] = {path: [] for path in paths}
-        self._left = MOST_FOUND
+        self._left = MAX_FOUND_ELEMENTS
 
     def opened(self, attributes: dict[str, str]) -> None:
+        """Keep the attributes of an element."""
         if self.state in self.by_path:
             self._left -= 1
             if self._left < 0:
-                raise SourceError(BOMB)
+                raise SourceError(TOO_LARGE)
             self.by_path[self.state].append(attributes)
 
 
 class Relation(NamedTuple):
-    """A part that another part refers to: the last word of the kind of reference, and its name."""
+    """Reference from one part to another.
+
+    Attributes
+    ----------
+    kind : str
+        Last word of the type of the reference.
+    part : str
+        Name of the other part.
+
+    """
 
     kind: str
     part: str
 
 
 class Package:
-    """The parts of an open archive by their names, in which case does not count."""
+    """Parts of an open archive by their names, without distinction of case.
+
+    Parameters
+    ----------
+    archive : ZipFile
+        Open archive.
+
+    """
 
     def __init__(self, archive: ZipFile) -> None:
         self._archive = archive
         self._parts = {part.filename.lower(): part for part in archive.infolist()}
 
     def read(self, name: str, reader: Reader, *, held: bool = True) -> Iterator[None]:
-        """Hand a part to a reader and pause after each chunk.
+        """Pass a part to a reader, and pause after each chunk.
 
         Parameters
         ----------
-        name : of the part.
-        reader : what is made of its elements.
-        held : whether the reader holds what the part says, so that its size must be bounded.
+        name : str
+            Name of the part.
+
+        reader : Reader
+            Reader of the elements.
+
+        held : bool
+            True if the reader keeps the content in memory, so that its size must be limited.
 
         Raises
         ------
-        SourceError : the part is not well formed, has a document type, or unpacks to too much.
+        SourceError
+            The part is not well formed, has a document type, or is too large.
 
         """
         part = self._parts[name.lower()]
-        most = max(LARGE, PACKED * part.compress_size)
-        if part.file_size > (min(most, MOST_HELD) if held else most):
-            raise SourceError(BOMB)
+        most = max(LARGE_PART_BYTES, MAX_COMPRESSION * part.compress_size)
+        if part.file_size > (min(most, MAX_HELD_BYTES) if held else most):
+            raise SourceError(TOO_LARGE)
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.StartDoctypeDeclHandler = _refuse
         parser.StartElementHandler = reader.start
@@ -155,10 +185,10 @@ class Package:
         done = 0
         with self._archive.open(part) as file:
             try:
-                while chunk := file.read(CHUNK):
+                while chunk := file.read(CHUNK_BYTES):
                     parser.Parse(chunk)
                     done += len(chunk)
-                    if done - parser.CurrentByteIndex > LONGEST_TAG:
+                    if done - parser.CurrentByteIndex > MAX_TAG_BYTES:
                         _refuse()
                     yield
                 parser.Parse(b"", True)
@@ -167,12 +197,15 @@ class Package:
                 raise SourceError(NOT_XML) from None
 
     def read_all(self, name: str, reader: Reader) -> None:
-        """Hand a whole part to a reader."""
+        """Pass a whole part to a reader."""
         for _ in self.read(name, reader):
             pass
 
     def relations(self, name: str) -> dict[str, Relation]:
-        """Return what a part refers to, by the ids that it uses; of no name, the package itself."""
+        """Return the references of a part by their ids.
+
+        An empty name stands for the package itself.
+        """
         folder, file = posixpath.split(name)
         path = "Relationships/Relationship"
         found = Found(RELATIONSHIPS, path)
@@ -190,4 +223,5 @@ class Package:
 
 
 def _refuse(*_: object) -> None:
+    """Raise the error for XML that is not well formed."""
     raise SourceError(NOT_XML)

@@ -1,8 +1,8 @@
-"""What the tasks of a cluster do: exact sums over their rows, packed as integers that add up.
+"""Tasks of a Spark cluster: exact sums over rows, packed as integers that can be added.
 
-Every function maps batches to batches and runs inside a task. What comes out is PRIVATE DATA: it
-travels inside the cluster alone. Errors of a task would be printed with what they stumbled over, so
-none leaves it: in its place comes a batch whose `part` is `FAILED`.
+Every function converts batches to batches and runs inside a task. The output is private data and
+stays inside the cluster. The message of an error could contain cells, so no error leaves a task.
+Instead, the task returns a batch whose `part` is `FAILED_PART`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.level import RowTest
     from dpcov.rows.sources.rows import Sum
 
-FAILED = -1
-PART_INTEGERS = 2**11  # of a sum travel together: 16 KiB, whatever the number of columns
+FAILED_PART = -1  # Number of the part that reports an error.
+PART_INTEGERS = 2**11  # Number of integers per part of a sum: 16 KiB.
 SUMS = pa.schema([("part", pa.int64()), ("units", pa.int64()), ("integers", pa.binary())])
 IMAGES = pa.schema([("id", pa.binary()), ("rank", pa.int64()), ("image", pa.binary())])
 
@@ -41,14 +41,14 @@ Batches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 
 
-_FAILED_SUM: list[list[Any]] = [[FAILED], [0], [b""]]
+_FAILED_SUM: list[list[Any]] = [[FAILED_PART], [0], [b""]]
 _FAILED_IMAGE: list[list[Any]] = [[None], [0], [None]]
 
 
-def _told(
+def _reporting(
     cells: list[list[Any]], schema: pa.Schema
 ) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
-    """Decorate a task: in place of an error, a batch of `cells` is the last."""
+    """Decorate a task: instead of an error, the task returns a last batch with these `cells`."""
 
     def decorate(task: Callable[P, Batches]) -> Callable[P, Batches]:
         @functools.wraps(task)
@@ -62,7 +62,9 @@ def _told(
                 while (batch := step()) is not None:
                     yield batch
             except DpcovError:
-                yield pa.record_batch(cells, schema=schema)  # not before: it imports pandas
+                yield pa.record_batch(
+                    cells, schema=schema
+                )  # created late, because this imports pandas
 
         return guarded
 
@@ -71,17 +73,30 @@ def _told(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked of each row.
+    """Query that every task answers.
 
     Attributes
     ----------
-    schema : what the columns may hold.
-    columns : names of the columns of a batch, in its order.
-    encoder : turns batches into blocks of integer rows.
-    empty : makes a sum of nothing.
-    groups : number of groups; each unit falls in one, uniformly and independently.
-    tests : only rows that meet them count.
-    key : SECRET, decides the groups of persons.
+    schema : Schema
+        Declared columns.
+
+    columns : tuple of str
+        Names of the columns of a batch, in order.
+
+    encoder : Encoder
+        Encoder of the rows.
+
+    empty : callable
+        Function that returns an empty sum.
+
+    groups : int
+        Number of groups. Each privacy unit is in one group, uniformly and independently.
+
+    tests : tuple of RowTest
+        Tests that a row must meet to count.
+
+    key : bytes
+        Secret key that determines the groups of persons.
 
     """
 
@@ -94,15 +109,15 @@ class Query:
     key: bytes = b""
 
     def named(self, batches: Iterable[pa.RecordBatch]) -> Batches:
-        """The rows that count, with the columns that the schema needs."""
+        """Yield the rows that count, with the columns that the schema needs."""
         for batch in batches:
             whole = pa.RecordBatch.from_arrays(batch.columns, list(self.columns))
             yield filtered(whole, self.tests, self.schema.needed) if self.tests else whole
 
 
-@_told(_FAILED_SUM, SUMS)
+@_reporting(_FAILED_SUM, SUMS)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
+    """Yield the sums over the rows of a task, with fresh random groups."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
     assigned = Assignment(query.groups, Entropy.system())
     with BLAS.limit(limits=1), folder.adding() as add:
@@ -111,11 +126,11 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder.totals(), assigned.unit_counts())
 
 
-@_told(_FAILED_IMAGE, IMAGES)
+@_reporting(_FAILED_IMAGE, IMAGES)
 def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The integer image of each row that has an id, with the id and the row's rank among the id's.
+    """Yield the integer row of each table row that has an id, with the id and a rank.
 
-    Ranks order rows as `Persons` does: by the hash of their image.
+    The rank is a hash of the integer row. It orders the rows of a person as `counted` does.
     """
     unit, missing = query.schema.unit, query.schema.missing
     if unit is None:
@@ -131,9 +146,12 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
             yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
 
 
-@_told(_FAILED_SUM, SUMS)
+@_reporting(_FAILED_SUM, SUMS)
 def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
+    """Yield the sums over integer rows that count.
+
+    Each integer row has a `place` among the rows of its person, from 1.
+    """
     sums = [query.empty() for _ in range(query.groups)]
     counts = np.zeros(query.groups, np.int64)
     with BLAS.limit(limits=1):
@@ -148,9 +166,9 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(sums, counts.tolist())
 
 
-@_told(_FAILED_SUM, SUMS)
+@_reporting(_FAILED_SUM, SUMS)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The sums of packed sums, part by part."""
+    """Yield the sums of packed sums, part by part."""
     found: dict[int, tuple[int, Integers]] = {}
     for batch in batches:
         for part, units, content in zip(*(column.to_pylist() for column in batch), strict=True):
@@ -160,15 +178,44 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
 
 
 def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, content: bytes) -> None:
-    """Add a part of a packed sum to those that were `found`; refuses one of a task that failed."""
-    if part == FAILED:
+    """Add a part of a packed sum to the parts found so far; raise an error for a failed task.
+
+    Parameters
+    ----------
+    found : dict of int to (int, ndarray)
+        Number of privacy units and integers of each part. The function updates the dict.
+
+    part : int
+        Number of the part, or `FAILED_PART`.
+
+    units : int
+        Number of privacy units.
+
+    content : bytes
+        Packed integers.
+
+    """
+    if part == FAILED_PART:
         raise SourceError(UNREADABLE)
     before = found.get(part, (0, np.int64(0)))
     found[part] = before[0] + units, before[1] + np.frombuffer(content, "<i8")
 
 
 def unpacked(query: Query, found: dict[int, tuple[int, Integers]]) -> list[tuple[Sum[Any], int]]:
-    """Each group's sum, and its number of units."""
+    """Return the sum of each group, and its number of privacy units.
+
+    Parameters
+    ----------
+    query : Query
+        Query of the tasks.
+    found : dict of int to (int, ndarray)
+        Number of privacy units and integers of each part.
+
+    Returns
+    -------
+    list of (Sum, int), length groups
+
+    """
     sums = [query.empty() for _ in range(query.groups)]
     counts = [0] * query.groups
     width = len(sums[0].packed())
@@ -184,7 +231,10 @@ def unpacked(query: Query, found: dict[int, tuple[int, Integers]]) -> list[tuple
 
 
 def _packed(sums: Sequence[Sum[Any]], counts: list[int]) -> Batches:
-    """The sums of the groups, in parts; the first part of each tells its number of units."""
+    """Yield the sums of the groups in parts.
+
+    The first part of a group contains its number of privacy units.
+    """
     for group, (total, count) in enumerate(zip(sums, counts, strict=True)):
         if count == 0:
             continue
@@ -197,11 +247,12 @@ def _packed(sums: Sequence[Sum[Any]], counts: list[int]) -> Batches:
 
 
 def _parts(width: int) -> int:
+    """Return the number of parts of a sum of the given width."""
     return -(-width // PART_INTEGERS)
 
 
 def _labels(query: Query, ids: pa.Array) -> Integers:
-    """The group of each person: a keyed hash of the id, so that it is the same in every task."""
+    """Return the group of each person from a keyed hash of the id, the same in every task."""
     if query.groups == 1:
         return np.zeros(len(ids), np.int64)
     hashes = (hashlib.blake2b(word, key=query.key, digest_size=8) for word in ids.to_pylist())
@@ -210,7 +261,7 @@ def _labels(query: Query, ids: pa.Array) -> Integers:
 
 
 def _blocks(batch: pa.RecordBatch) -> Iterator[tuple[slice, Matrix]]:
-    """Images as blocks of integer rows, with where they are in the batch."""
+    """Yield integer rows as blocks, with their positions in the batch."""
     rows = np.frombuffer(b"".join(batch["image"].to_pylist()), "<i4").reshape(batch.num_rows, -1)
     for start in range(0, batch.num_rows, BLOCK_ROWS):
         here = slice(start, start + BLOCK_ROWS)
@@ -218,7 +269,7 @@ def _blocks(batch: pa.RecordBatch) -> Iterator[tuple[slice, Matrix]]:
 
 
 def _joined(block: Matrix) -> pa.Array:
-    """Each column of a (d, m) block as bytes: its integers are at most 2^20."""
+    """Return each column of a block of shape (d, m) as bytes; its integers are at most 2^20."""
     width, count = block.shape
     offsets = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(4 * width))
     content = pa.py_buffer(np.ascontiguousarray(block.T, "<i4"))

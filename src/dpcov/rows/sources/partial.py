@@ -1,8 +1,8 @@
 """Exact sums of parts of a table, and their merge, for one owner of all parts.
 
-A file of sums is PRIVATE DATA, as the rows are. Only its owner can read the file. It is no release
-file, but a release can use it in place of the rows. The owner declares that each row is in one part
-only. A repeated part is recognised only if all of its rows are the same.
+A file of sums is private data, like the rows. Only its owner can read the file. dpcov does not
+accept it as a release, but can make a release from it. Each row must be in one part only. The owner
+is responsible for this condition; dpcov detects only parts with exactly the same rows.
 
 Sites that cannot show their sums to each other need secure aggregation of the integers and noise
 that no site knows. dpcov implements neither.
@@ -56,27 +56,65 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
-_NO_ROWS = "A file of sums holds no rows, and their sum in one form only."
-LARGEST_FILE = 2**30  # bytes: 8,191 features take two thirds of it
-MOST_ROWS = 2**63
-_STATED = ("parts", "where", "countable", "doors", "caveats")
+_NO_ROWS = (
+    "A file of sums contains no rows, so this mechanism cannot use it. Choose another "
+    "mechanism, or use the table."
+)
+LARGEST_FILE = 2**30  # Maximum size of a file in bytes; 8,191 features need two thirds of it.
+ROW_LIMIT = 2**63  # Strict upper bound on the number of rows.
+# Keys of the file, and the attributes that they contain.
+_STATED = {
+    "parts": "parts",
+    "where": "where",
+    "countable": "countable",
+    "doors": "kinds",
+    "caveats": "caveats",
+}
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class PartialMoment:
-    """The exact second moment of some rows. SENSITIVE.
+    """Exact second moment of some rows.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------
-    schema : what the rows are.
-    units : (d, d) integers, the sum of w w^T.
-    rows : their number.
-    parts : a hash of each part's rows, as integers, so that no part is counted twice.
-    where : the conditions that the rows meet.
-    countable : whether no cell can change the number of rows.
-    doors : what kinds of tables the rows come from.
-    caveats : what is not protected on account of that.
-    relative : whether the file is of a version whose steps were a share of the radius.
+    schema : Schema
+        Declared columns.
+
+    units : ndarray of object, shape (d, d)
+        Sum of w w^T in squared lattice steps, as Python integers.
+
+    rows : int
+        Number of rows.
+
+    parts : tuple of str
+        Hash of the rows of each part, which prevents counting a part twice.
+
+    where : tuple of str
+        Conditions that the rows meet.
+
+    countable : bool
+        True if no cell can change the number of rows.
+
+    kinds : tuple of str
+        Kinds of the data sources.
+
+    caveats : tuple of str
+        Sentences on what the guarantee does not cover because of the data sources.
+
+    relative : bool
+        True for a file of an earlier version, whose lattice step was a fraction of the radius.
+
+    Examples
+    --------
+    >>> import dpcov, numpy as np
+    >>> from dpcov.rows.sources.partial import PartialMoment
+    >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
+    >>> first, second = (PartialMoment.of(np.eye(2) * x, schema) for x in (0.5, 1.0))
+    >>> first.merged(second).rows
+    4
 
     """
 
@@ -86,18 +124,18 @@ class PartialMoment:
     parts: tuple[str, ...]
     where: tuple[str, ...] = ()
     countable: bool = True
-    doors: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     relative: bool = False
 
     @property
     def public_rows(self) -> int | None:
-        """The number of rows, where it was declared."""
+        """Declared number of rows; None if no number was declared."""
         return None if self.schema.file.rows is None else self.rows
 
     @property
     def lattice(self) -> Lattice:
-        """The grid of the rows that were summed."""
+        """Lattice of the rows that were summed."""
         if not self.relative:
             return Lattice.of(self.schema)
         return Lattice.of(self.schema).relative(self.schema.radius)
@@ -106,17 +144,48 @@ class PartialMoment:
     def of(
         cls, data: Any, schema: Schema, *, where: Sequence[str] = (), threads: int | None = None
     ) -> PartialMoment:
-        """Sum the rows of one part."""
+        """Sum the rows of one part.
+
+        Parameters
+        ----------
+        data : object
+            Data as in `open_rows`.
+        schema : Schema
+            Declared columns.
+        where : sequence of str
+            Conditions on the rows.
+        threads : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        PartialMoment
+
+        Raises
+        ------
+        SourceError
+            The schema protects persons, or the data cannot be read.
+
+        Examples
+        --------
+        >>> import dpcov, numpy as np
+        >>> from dpcov.rows.sources.partial import PartialMoment
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
+        >>> PartialMoment.of(np.eye(2), schema).rows
+        2
+
+        """
         if schema.unit is not None:
             raise SourceError(
-                "Parts can't be summed apart where persons are protected: rows of one person may "
-                "be in several. Release from one table."
+                "`dpcov moments` cannot protect persons, because one person can have rows "
+                "in several parts. Combine the parts into one table and run `dpcov "
+                "release`."
             )
         conditions = Conditions.parse(where, schema)
         if conditions and schema.file.rows is not None:
             raise SourceError(
-                f"A declared number of rows ({rows_given()}) is for replace-one, where no "
-                f"condition ({named('where')}) can be used. Leave out one of them."
+                f"A declared number of rows ({rows_given()}) needs replace-one, but "
+                f"conditions ({named('where')}) need add-remove. Omit one of them."
             )
         with closing(open_rows(data, schema, conditions, threads=threads)) as rows:
             found, image = rows.hashed_moment()
@@ -129,31 +198,61 @@ class PartialMoment:
             parts,
             conditions.texts,
             countable,
-            (rows.door,),
+            (rows.kind,),
             (rows.caveat,) if rows.caveat else (),
         )
 
     def merged(self, other: PartialMoment) -> PartialMoment:
-        """The sum over the rows of both, which must have no row in common: their owner says so."""
+        """Return the sum over the rows of both parts, which must have no row in common.
+
+        Parameters
+        ----------
+        other : PartialMoment
+            Sums of another part, with the same schema and conditions.
+
+        Returns
+        -------
+        PartialMoment
+
+        Raises
+        ------
+        SourceError
+            The parts do not fit together, or contain the same rows.
+
+        Examples
+        --------
+        >>> import dpcov, numpy as np
+        >>> from dpcov.rows.sources.partial import PartialMoment
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
+        >>> parts = [PartialMoment.of(np.eye(2) * x, schema) for x in (0.5, 1.0)]
+        >>> parts[0].merged(parts[1]).rows
+        4
+
+        """
         if _declared(self.schema) != _declared(other.schema):
             raise SourceError(
-                "The parts were made with different schemas, or with columns in another order."
+                "The parts have different schemas, or columns in another order. Sum all "
+                "parts with the same schema."
             )
         if self.relative != other.relative:
             raise SourceError(
-                "The parts have grids of different versions: sum the rows of the older one again "
-                "(dpcov moments)."
+                "The parts come from different versions of dpcov. Sum the rows of the older "
+                "part again (dpcov moments)."
             )
         if self.where != other.where:
-            raise SourceError(f"The parts were made under different conditions ({named('where')}).")
+            raise SourceError(
+                f"The parts have different conditions ({named('where')}). Sum all parts with the "
+                "same conditions."
+            )
         if (self.schema.file.rows is None) != (other.schema.file.rows is None):
             raise SourceError(
-                f"Only one of the parts has a declared number of rows ({rows_given()}). Sum the "
-                "rows of both with such a number, or of both without."
+                f"Only one of the parts has a declared number of rows ({rows_given()}). Sum "
+                "both parts with such a number, or both without."
             )
         if set(self.parts) & set(other.parts):
             raise SourceError(
-                "Two parts hold the very same rows, or a part is in a sum that is given beside it."
+                "Two parts contain the same rows, or a part is already in a sum. Give each "
+                "part once."
             )
         return replace(
             self,
@@ -161,35 +260,75 @@ class PartialMoment:
             rows=self.rows + other.rows,
             parts=self.parts + other.parts,
             countable=self.countable and other.countable,
-            doors=tuple(dict.fromkeys(self.doors + other.doors)),
+            kinds=tuple(dict.fromkeys(self.kinds + other.kinds)),
             caveats=tuple(dict.fromkeys(self.caveats + other.caveats)),
         )
 
     def seen(self, schema: Schema, conditions: Conditions | None = None) -> SummedRows:
-        """The sums in place of rows, if they were made with this schema."""
+        """Return the sums in place of rows.
+
+        Parameters
+        ----------
+        schema : Schema
+            Schema of the release, which must be the schema of the sums.
+        conditions : Conditions, optional
+            Must be empty, because the sums contain no rows.
+
+        Returns
+        -------
+        SummedRows
+
+        Raises
+        ------
+        SourceError
+            The sums were made with another schema, or conditions are given.
+
+        """
         if conditions:
             raise SourceError(
-                f"Conditions ({named('where')}) test rows, and a file of sums holds none: give "
-                f"them to {spelled('PartialMoment.of', 'dpcov moments --where')}, where rows are."
+                f"A file of sums contains no rows, so conditions ({named('where')}) cannot "
+                "be applied. Pass the conditions to "
+                f"{spelled('PartialMoment.of', 'dpcov moments --where')}."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(
-                "The sums were made with another schema, other options of it, or its columns in "
-                "another order."
+                "The sums have another schema, other options, or another order of columns. "
+                "Use the schema of the sums."
             )
         if schema.file.rows not in (None, self.public_rows):
             raise SourceError(
-                f"The sums were not made of so many rows ({rows_given()}). Give the number to "
-                f"{spelled('PartialMoment.of', 'dpcov moments')}, where rows are."
+                f"The sums have another number of rows than declared ({rows_given()}). Pass "
+                f"the number to {spelled('PartialMoment.of', 'dpcov moments')}."
             )
         return SummedRows(self)
 
     def save(self, path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> None:
-        """Write a file that only its owner can read, atomically."""
+        """Write the sums to a file that only its owner can read.
+
+        Parameters
+        ----------
+        path : Path
+            New file.
+        force : bool
+            True to replace an existing file.
+        inputs : sequence of Path
+            Files that must not be replaced.
+
+        Examples
+        --------
+        >>> import dpcov, numpy as np, pathlib
+        >>> from dpcov.rows.sources.partial import PartialMoment
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
+        >>> sums = pathlib.Path("part.sums")
+        >>> PartialMoment.of(np.eye(2), schema).save(sums, force=True)
+        >>> PartialMoment.load(sums).rows
+        2
+
+        """
         below = self.units[np.tril_indices(len(self.units))]
         document = {
             "status": STATUS,
-            **{name: getattr(self, name) for name in _STATED},
+            **{key: getattr(self, name) for key, name in _STATED.items()},
             "schema": self.schema.model_dump(mode="json"),
             "rows": self.rows,
             "relative": self.relative,
@@ -200,24 +339,53 @@ class PartialMoment:
 
     @classmethod
     def load(cls, path: Path) -> PartialMoment:
-        """Read a file of sums; no error quotes it."""
+        """Read a file of sums; no error message quotes the file.
+
+        Parameters
+        ----------
+        path : Path
+            File that `save` wrote.
+
+        Returns
+        -------
+        PartialMoment
+
+        Raises
+        ------
+        SourceError
+            The file is not a file of sums, or is damaged.
+
+        Examples
+        --------
+        >>> import dpcov, numpy as np, pathlib
+        >>> from dpcov.rows.sources.partial import PartialMoment
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
+        >>> sums = pathlib.Path("part.sums")
+        >>> PartialMoment.of(np.eye(2), schema).save(sums, force=True)
+        >>> PartialMoment.load(sums).rows
+        2
+
+        """
         require_readable(path, SourceError)
         if not holds_sums(path):
-            raise SourceError(f"{shown(path)!r} is no file of sums (dpcov moments).")
+            raise SourceError(
+                f"{shown(path)!r} is not a file of sums. Choose a file that `dpcov moments` wrote."
+            )
         return cls._loaded(path)
 
     @classmethod
-    @quiet("The file of sums is damaged.")
+    @quiet("The file of sums is damaged. Sum the rows again (dpcov moments).")
     def _loaded(cls, path: Path) -> PartialMoment:
+        """Read and check a file of sums."""
         document = json.loads(read_text(path, "file of sums", SourceError, most=LARGEST_FILE))
         if "countable" not in document:
             raise SourceError(
-                "The file of sums is of a version before 0.2.0, which could read rows wrongly: sum "
-                "the rows again (dpcov moments)."
+                "The file of sums comes from a version before 0.2.0, which could read rows "
+                "incorrectly. Sum the rows again (dpcov moments)."
             )
         schema, rows = Schema.parse(document["schema"]), int(document["rows"])
-        parts, where, doors, caveats = (
-            tuple(map(str, document[name])) for name in ("parts", "where", "doors", "caveats")
+        parts, where, kinds, caveats = (
+            tuple(map(str, document[key])) for key in ("parts", "where", "doors", "caveats")
         )
         dimension = Lattice.of(schema).dimension
         units = np.zeros((dimension, dimension), object)
@@ -225,15 +393,18 @@ class PartialMoment:
         units = units + np.tril(units, -1).T
         countable = document["countable"] is True
         relative = document.get("relative", True) is True
-        found = cls(schema, units, rows, parts, where, countable, doors, caveats, relative)
+        found = cls(schema, units, rows, parts, where, countable, kinds, caveats, relative)
         if not _possible(units, rows, found.lattice, schema.weight is not None):
-            raise ValueError("not the sum of that many rows")
+            raise ValueError("the sums are impossible for this number of rows")
         return found
 
 
 def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted: bool) -> bool:
-    """Whether these can be sums over so many rows, as far as pairs of features tell."""
-    if not 0 <= rows < MOST_ROWS:
+    """Return True if the integers can be sums over this number of rows.
+
+    The test uses the diagonal and each pair of features.
+    """
+    if not 0 <= rows < ROW_LIMIT:
         return False
     diagonal = np.diag(units)
     corner = rows * lattice.intercept_units**2
@@ -247,14 +418,21 @@ def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted:
 
 
 class SummedRows(Rows):
-    """Stands for rows that were summed, where a mechanism asks for their sum alone."""
+    """Sums of rows, used in place of the rows by mechanisms that need only their sum.
 
-    rereadable = False  # the sums tell of no other radius or map
-    tells_rows = False
+    Parameters
+    ----------
+    sums : PartialMoment
+        Sums.
+
+    """
+
+    rereadable = False  # the sums exist for one radius only, without a map
+    has_rows = False
 
     def __init__(self, sums: PartialMoment) -> None:
         self.schema = sums.schema
-        self.door = " and ".join(["sums", *sums.doors])
+        self.kind = " and ".join(["sums", *sums.kinds])
         self.where = sums.where
         self.caveat = " ".join(sums.caveats)
         self.countable = sums.countable
@@ -263,32 +441,32 @@ class SummedRows(Rows):
         self._partial = sums
 
     def read(self) -> None:
-        """Nothing is left to be read."""
+        """Do nothing, because the rows are already summed."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
-        """That of the rows that were summed."""
+        """Return the lattice of the rows that were summed."""
         return self._partial.lattice
 
     def second_moments(self, *, groups: int = 1, **others: Any) -> list[SecondMoment]:
-        """The moment that was read; SENSITIVE."""
+        """Return the second moment of the file, without noise."""
         if groups > 1 or any(others.values()):
             raise MechanismError(_NO_ROWS)
         return [SecondMoment(self._partial.units, self.lattice(), self._partial.rows)]
 
     def total(self) -> int:
-        """Of the rows that were summed; SENSITIVE."""
+        """Return the number of rows, or the sum of their weights, without noise."""
         weighted = self.schema.weight is not None
         return int(self._partial.units[-1, -1]) if weighted else self._partial.rows
 
     def norm_counts(self, *_: Any, **__: Any) -> Integers:
-        """Can't be told without the rows."""
+        """Raise `MechanismError`, because the sums contain no rows."""
         raise MechanismError(_NO_ROWS)
 
     def integer_rows(self) -> IntegerRows:
-        """Can't be told."""
+        """Raise `MechanismError`, because the sums contain no rows."""
         raise MechanismError(_NO_ROWS)
 
 
@@ -296,8 +474,5 @@ HOW_TO_COUNT = 'sum text files with records = "lines" under [file], and without 
 
 
 def _declared(schema: Schema) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """All but how the file of the rows was written, and where the schema states what it states.
-
-    Sums depend on the order of the columns too.
-    """
+    """Return the parts of a schema that the sums depend on, and the order of its columns."""
     return schema.model_dump(exclude={"file", "defaults"}), tuple(schema.columns)

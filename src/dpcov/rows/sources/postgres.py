@@ -1,12 +1,15 @@
-"""Tables of PostgreSQL, through its binary COPY: Arrow batches, with nothing kept by either side.
+"""Source of PostgreSQL tables, through the binary COPY command and Arrow batches.
 
-The driver streams COPY, the server's own bulk output, so that no cursor is needed. All readings of
-a table share one read-only snapshot.
+The driver streams the output of COPY, so it needs no cursor. All readings of a table share one
+read-only snapshot.
 
-Other roles may have put operators, casts and functions on the search path, policies on the table,
-and texts of a gigabyte into it. So the search path is pg_catalog from the first packet on, every
-column is read by an expression that its declared type alone chooses and that no cell can make fail,
-and the very query is run, for no row, before anything is booked.
+Other users of the database can redefine operators, casts and functions, set policies on the table,
+and store very long texts. dpcov protects a release from these changes:
+
+- The search path is pg_catalog from the first packet on.
+- The declared type of a column alone determines the expression that reads the column. No cell can
+  make the expression fail.
+- dpcov runs the query once with LIMIT 0 before it reserves budget.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import pyarrow as pa
 
 from dpcov.core.installing import library
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:
@@ -29,28 +32,32 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.sql import DatabaseTable
 
 UNREACHABLE = (
-    "The PostgreSQL server can't be reached, or refuses: check host, port, database, user and "
-    "password. (Its message is held back, and so is the link: they may hold the password.)"
+    "The PostgreSQL server cannot be reached or refuses the connection. Check host, port, "
+    "database, user and password (dpcov hides the server's message, because it might "
+    "contain the password)."
 )
-WRONG_PASSWORD = "The PostgreSQL server refuses this user or password."  # noqa: S105  a message
-NO_DATABASE = "The PostgreSQL server has no such database."
-NO_SERVER = "No PostgreSQL server answers at this host and port."
-NO_HOST = "The host of the PostgreSQL server is not known: check its name."
-NO_LINK = "The link is none that PostgreSQL reads: postgresql://user@host:5432/database."
-NO_RIGHT = "The role may not read {!r}: GRANT SELECT on it, and USAGE on its schema."
+WRONG_PASSWORD = "The PostgreSQL server refuses this user or password. Check both."  # noqa: S105  not a password
+NO_DATABASE = "The PostgreSQL server has no such database. Check the name of the database."
+NO_SERVER = "No PostgreSQL server answers at this host and port. Check both."
+NO_HOST = "The host of the PostgreSQL server is unknown. Check its name."
+NO_LINK = "The link is not valid for PostgreSQL. Use the form postgresql://user@host:5432/database."
+NO_RIGHT = (
+    "The database role has no right to read {!r}. Run GRANT SELECT on the table and GRANT USAGE "
+    "on its schema."
+)
 FORBIDDEN = ", which the role may not read"
 POLICY = (
-    "Row security hides rows of {!r} from this role, or may: read it as its owner, or as a role "
-    "with BYPASSRLS."
+    "Row security can hide rows of {!r} from this database role. Use the owner of the "
+    "table, or a role with BYPASSRLS."
 )
 ENCODING = (
-    "The database's encoding {} can't be read cell by cell, since not every text of it has a "
-    "meaning in UTF-8. Copy the table into a database in UTF-8."
+    "The database has the encoding {}, in which some texts have no form in UTF-8. Copy the "
+    "table into a database in UTF-8."
 )
-CHANGED = "The table {!r} was changed while it was opened: try again."
+CHANGED = "The table {!r} changed while dpcov opened it. Try again."
 
-# What libpq says, in words that don't depend on the link, and what we say.
-_TOLD = (
+# Parts of libpq's messages that do not depend on the link, and the messages of dpcov.
+_REASONS = (
     ("could not translate host name", NO_HOST),
     ("Connection refused", NO_SERVER),
     ("timeout expired", NO_SERVER),
@@ -63,25 +70,26 @@ _TOLD = (
 )
 _NO_DATABASE = ('FATAL:  database "', "does not exist")
 
-_START = "-c search_path=pg_catalog,pg_temp -c row_security=off"  # before the driver's own queries
+# Settings that hold before the driver's own queries.
+_START = "-c search_path=pg_catalog,pg_temp -c row_security=off"
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
-    "row_security": "off",  # a policy that would apply is an error
+    "row_security": "off",  # An applicable policy raises an error.
     "client_encoding": "UTF8",
     "standard_conforming_strings": "on",
-    "DateStyle": "ISO",  # what follows matters to views alone
+    "DateStyle": "ISO",  # The settings from here on matter for views only.
     "IntervalStyle": "iso_8601",
     "TimeZone": "UTC",
     "extra_float_digits": "3",
     "bytea_output": "hex",
-    # Two readings in the same order: of the table itself, from its start, by one process.
+    # Two readings return the same order: one process scans the table from its start.
     "synchronize_seqscans": "off",
     "enable_indexscan": "off",
     "enable_indexonlyscan": "off",
     "enable_bitmapscan": "off",
     "max_parallel_workers_per_gather": "0",
     "statement_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",  # noise is drawn before the data is read
+    "idle_in_transaction_session_timeout": "0",  # Noise is drawn before the data are read.
 }
 _SINCE_17 = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
@@ -90,16 +98,17 @@ _SINCE_17 = (
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _SMALL_BATCHES = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
 
-# Encodings each of whose texts has one in UTF-8 (a test asks the server about every byte).
+# Encodings in which every text has a form in UTF-8. A test asks the server about every byte.
 ENCODINGS = (
     *("UTF8", "LATIN1", "LATIN2", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9"),
     *("LATIN10", "ISO_8859_5", "WIN1256", "WIN866", "KOI8R", "KOI8U"),
 )
 
-# Settings of a role in a database win over those of the role, and these over the database's.
+# Settings of a role in a database have priority over settings of the role. Settings of the role
+# have priority over settings of the database.
 _PATH = """
 SELECT pg_catalog.substr(c, 13)
-FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c
+FROM pg_catalog.pg_db_role_setting AS s, pg_catalog.unnest(s.setconfig) AS c
 WHERE pg_catalog.starts_with(c, 'search_path=')
 AND s.setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = SESSION_USER))
 AND s.setdatabase IN (
@@ -108,7 +117,8 @@ AND s.setdatabase IN (
 ORDER BY s.setrole = 0, s.setdatabase = 0 LIMIT 1
 """
 _USUAL_PATH = '"$user", public'
-# Names of this query were looked up before the path changes, and the next ones after it is back.
+# PostgreSQL resolves the names in this query before the search path changes. The path is reset
+# before PostgreSQL resolves the names of the next query.
 _RESOLVED = """
 SELECT pg_catalog.set_config('search_path', {path}, true), pg_catalog.to_regclass({name})::oid,
 pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)
@@ -116,87 +126,94 @@ pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)
 _RELATION = """
 WITH RECURSIVE tree(oid) AS (
     SELECT {oid}::oid
-    UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i, tree WHERE i.inhparent = tree.oid
+    UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i, tree WHERE i.inhparent = tree.oid
 )
 SELECT n.nspname::text, c.relname::text, c.relkind::text, pg_catalog.row_security_active(c.oid),
 pg_catalog.has_schema_privilege(n.oid, 'USAGE'),
 pg_catalog.has_table_privilege(c.oid, 'SELECT'),
 pg_catalog.has_any_column_privilege(c.oid, 'SELECT'),
 EXISTS (
-    SELECT FROM tree JOIN pg_catalog.pg_class t ON t.oid = tree.oid WHERE t.relkind IN ('f', 'v')
+    SELECT FROM tree JOIN pg_catalog.pg_class AS t ON t.oid = tree.oid WHERE t.relkind IN ('f', 'v')
 )
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.oid = {oid}
 """
-# Of a domain, the type below.
+# For a domain, the query returns the base type.
 _COLUMNS = """
 WITH RECURSIVE base(attnum, oid) AS (
     SELECT attnum, atttypid FROM pg_catalog.pg_attribute
     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped
     UNION ALL SELECT base.attnum, t.typbasetype
-    FROM base JOIN pg_catalog.pg_type t ON t.oid = base.oid WHERE t.typtype = 'd'
+    FROM base JOIN pg_catalog.pg_type AS t ON t.oid = base.oid WHERE t.typtype = 'd'
 )
 SELECT a.attname::text, pg_catalog.format_type(a.atttypid, NULL),
 CASE WHEN t.typtype = 'e' THEN 'enum' WHEN n.nspname = 'pg_catalog' THEN t.typname::text END,
 COALESCE(k.collisdeterministic, true), a.attgenerated::text,
 pg_catalog.has_column_privilege({oid}::oid, a.attnum, 'SELECT')
-FROM base JOIN pg_catalog.pg_type t ON t.oid = base.oid AND t.typtype <> 'd'
-JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-JOIN pg_catalog.pg_attribute a ON a.attrelid = {oid} AND a.attnum = base.attnum
-LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation ORDER BY a.attnum
+FROM base JOIN pg_catalog.pg_type AS t ON t.oid = base.oid AND t.typtype <> 'd'
+JOIN pg_catalog.pg_namespace AS n ON n.oid = t.typnamespace
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = {oid} AND a.attnum = base.attnum
+LEFT JOIN pg_catalog.pg_collation AS k ON k.oid = a.attcollation ORDER BY a.attnum
 """
 
-# Of one column each.
+# Only constraints on a single column.
 _CONSTRAINTS = """
-SELECT c.contype::text, a.attname::text FROM pg_catalog.pg_constraint c
-JOIN pg_catalog.pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+SELECT c.contype::text, a.attname::text FROM pg_catalog.pg_constraint AS c
+JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
 WHERE c.conrelid = {oid} AND c.contype IN ('p', 'u', 'f') AND pg_catalog.cardinality(c.conkey) = 1
 ORDER BY c.contype <> 'p', c.contype <> 'u', a.attnum
 """
 
 _TABLES = ("r", "p")
-_STORED = (*_TABLES, "m")  # and materialized views
+_STORED = (*_TABLES, "m")  # Tables and materialized views.
 _PROGRAMS = ("v", "f")
 
 
 def _capped(expression: str) -> str:
-    """A text or bytes, null beyond the public cap; one that is stored elsewhere is not fetched."""
+    """Return SQL for a text or bytes; a value that is too long becomes null without loading."""
     size = f"pg_catalog.octet_length({expression})"
-    return f"CASE WHEN {size} <= {LONGEST_CELL} THEN {expression} END"
+    return f"CASE WHEN {size} <= {MAX_CELL_BYTES} THEN {expression} END"
 
 
 def _dated(kind: str) -> str:
-    """A date or time, null where it is infinite or of no year from 1 to 9999: drivers refuse such.
+    """Return SQL for a date or time; other values become null.
 
-    The literals are read under the settings above, hence in UTC.
+    Other values are infinity and years beyond 1 to 9999, which drivers refuse. PostgreSQL reads the
+    literals in UTC because of the settings above.
     """
     within = f"{{0}} >= {kind} '0001-01-01' AND {{0}} < {kind} '10000-01-01'"
     return f"CASE WHEN {within} THEN {{0}} END"
 
 
 _NUMBERS = ("int2", "int4", "int8", "float4", "float8")
-# How a column of each type is read. No cast is another role's, which would have to own one of its
-# two types. Equal numbers have one text.
+# Expression that reads a column of each type. Only the owner of a type can define a cast for it, so
+# no other role can change these casts. Equal numbers have the same text.
 _READ = {
     **dict.fromkeys((*_NUMBERS, "bool"), "{0}"),
     **dict.fromkeys(("text", "varchar", "bytea"), _capped("{0}")),
     **dict.fromkeys(("bpchar", "name"), _capped("CAST({0} AS pg_catalog.text)")),
-    "numeric": "CAST(pg_catalog.trim_scale({0}) AS pg_catalog.text)",  # some 147,000 bytes at most
+    "numeric": "CAST(pg_catalog.trim_scale({0}) AS pg_catalog.text)",  # At most 147,000 bytes.
     "uuid": "CAST({0} AS pg_catalog.text)",
     **{kind: _dated(f"pg_catalog.{kind}") for kind in ("date", "timestamp", "timestamptz")},
-    # A cast of an enumeration may be its owner's.
+    # The owner of an enumeration can define a cast for it.
     "enum": "CASE WHEN {0} IS NOT NULL THEN pg_catalog.format('%s', {0}) END",
 }
 
 
 class PostgresSource(Connected):
-    """A table of a PostgreSQL database.
+    """Source of a table in a PostgreSQL database.
 
-    Columns of numbers and truth values come as they are; decimal numbers, texts, UUIDs and
-    enumerations as texts.
+    Columns of numbers and truth values keep their type. Decimals, texts, UUIDs and enumerations are
+    read as texts.
+
+    Parameters
+    ----------
+    data : DatabaseTable
+        Database and table.
+
     """
 
-    door = "PostgreSQL"
+    kind = "PostgreSQL"
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
@@ -213,40 +230,49 @@ class PostgresSource(Connected):
                 raise self._refusal(error.sqlstate) from None
 
     def _found(self) -> None:
-        """Find the table, and take its columns."""
+        """Find the table and describe its columns."""
         kind, foreign = self._opened()
         columns = self._rows(_COLUMNS.format(oid=self._oid))
         is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
         self._data.require_trust(is_program)
-        self.settled = not is_program
+        self.repeatable = not is_program
         self._kinds = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
         shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
         read = {name: _READ[kind] for name, kind in self._kinds.items()}
         self._describe(shown, read, [name for name, _, _, plain, *_ in columns if not plain])
 
     def _run(self, statement: str) -> None:
+        """Run a statement without a result."""
         with self._connection.cursor() as cursor:
             cursor.execute(statement)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query on the system catalog."""
         with self._connection.cursor() as cursor:
             cursor.execute(query)
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
     def _refusal(self, code: str | None) -> SourceError:
-        if code == "42501":  # row security was asked about before
+        """Return the message for an error code of the server."""
+        if code == "42501":  # row security was checked before
             return SourceError(NO_RIGHT.format(self._data.table))
         if code in ("42P01", "42602", "42601", "0A000", "3F000"):
             return self._data.no_such_table()
         return SourceError(UNREACHABLE)
 
     def _opened(self) -> tuple[str, bool]:
-        """Find the table, lock it, and take the snapshot.
+        """Find the table, lock it, and start the snapshot.
 
-        Gives its kind, and whether a table of another server is a part of it.
+        Returns
+        -------
+        kind : str
+            Kind of the relation in pg_class.
+        foreign : bool
+            True if a foreign table is a part of the table.
+
         """
-        for name, value in _SETTINGS.items():  # SET would take 'a, b' for one schema of that name
+        for name, value in _SETTINGS.items():  # SET reads 'a, b' as one name
             self._rows(f"SELECT pg_catalog.set_config('{name}', '{value}', false)")
         self._rows(_SINCE_17)
         ((encoding,),) = self._rows("SELECT pg_catalog.getdatabaseencoding()::text")
@@ -260,14 +286,14 @@ class PostgresSource(Connected):
         self._run(_SNAPSHOT)
         space, name, kind, _, _, granted, _, foreign = relation
         self._from = f"{quoted(space)}.{quoted(name)}"
-        if kind in _TABLES and granted:  # without a grant of the whole, the query itself locks
+        if kind in _TABLES and granted:  # otherwise the query itself locks the table
             self._run(f"LOCK TABLE {self._from} IN ACCESS SHARE MODE")  # before the snapshot
         if self._relation() != relation:
             raise SourceError(CHANGED.format(self._data.table))
         return kind, foreign
 
     def _relation(self) -> tuple[Any, ...]:
-        """Schema, name, kind and rights of the table; refuses what can't be read."""
+        """Return schema, name, kind and rights of the table; refuse an unreadable table."""
         found = self._rows(_RELATION.format(oid=self._oid)) if self._oid else []
         if not found or found[0][2] not in (*_STORED, *_PROGRAMS):
             raise self._data.no_such_table()
@@ -279,20 +305,24 @@ class PostgresSource(Connected):
         return found[0]
 
     def _given(self, query: str) -> pa.Schema:
+        """Return the Arrow schema of the result of a query."""
         with self._connection.cursor() as cursor:
             cursor.execute(query)
             return cursor.fetch_arrow_table().schema
 
     def kinds(self) -> dict[str, Kind]:
+        """Return the most likely kind of each column."""
         decimals = (name for name, kind in self._kinds.items() if kind == "numeric")
-        return super().kinds() | dict.fromkeys(decimals, "number")  # which come as texts
+        return super().kinds() | dict.fromkeys(decimals, "number")  # decimals are read as texts
 
     def _constraints(self) -> list[tuple[str, list[str]]]:
+        """Return the constraints on single columns."""
         kinds = {"p": "PRIMARY KEY", "u": "UNIQUE", "f": "FOREIGN KEY"}
         found = self._rows(_CONSTRAINTS.format(oid=self._oid))
         return [(kinds[kind], [name]) for kind, name in found]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         size = batch_rows(len(columns))
         with self._reading(self._connection.cursor(adbc_stmt_kwargs=_SMALL_BATCHES)) as cursor:
             cursor.execute(self._query(columns))
@@ -302,9 +332,10 @@ class PostgresSource(Connected):
 
 
 def guarded(link: str) -> str:
-    """The link, with settings that hold before the driver's own first query.
+    """Add settings to a link that hold before the driver's own first query.
 
-    It compares by operators that it looks up along the search path.
+    The driver's first query compares with operators of the search path, which other users can
+    change.
     """
     user = re.match(r"[^:]+://[^@/]*@", link)
     start = link.find("?", user.end() if user else 0)
@@ -318,12 +349,12 @@ def guarded(link: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as SQL, where standard_conforming_strings is on."""
+    """Return a text as an SQL literal, for servers with standard_conforming_strings."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def _reason(told: str) -> str:
-    """A fixed message for one of libpq's."""
-    if all(part in told for part in _NO_DATABASE):
+def _reason(message: str) -> str:
+    """Return the message of dpcov for a message of libpq."""
+    if all(part in message for part in _NO_DATABASE):
         return NO_DATABASE
-    return next((ours for theirs, ours in _TOLD if theirs in told), UNREACHABLE)
+    return next((ours for theirs, ours in _REASONS if theirs in message), UNREACHABLE)

@@ -1,4 +1,4 @@
-"""The quiet boundary: nothing that happens while data is read reaches a message."""
+"""Protection against messages that contain data: no library error leaves the reading of data."""
 
 from __future__ import annotations
 
@@ -14,21 +14,32 @@ T = TypeVar("T")
 
 
 def leave_no_core() -> None:
-    """Let no crash of this process write its memory, which holds rows, into a file."""
+    """Disable core dumps, because the memory of this process contains rows."""
     try:
         import resource
-    except ImportError:  # where there are no such files
+    except ImportError:  # this system has no core dumps
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def quiet(message: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function that reads data: no warning, and no error but dpcov's own, gets out.
+    """Decorate a function that reads data, so that only errors of dpcov leave it.
 
-    Libraries print the cell that they stumble over; so their text, their cause and their
-    traceback (whose frames hold data) go no further: `SourceError(message)` is raised afresh.
-    dpcov's own errors pass: they are made of public things. Panics of compiled libraries are no
-    `Exception`, but are caught as well.
+    Libraries quote cells in their messages, and tracebacks contain data. The decorator therefore
+    suppresses warnings and replaces other errors by a new `SourceError(message)` without cause.
+    Errors of dpcov pass, because their messages contain only public information. Panics of compiled
+    libraries are not an `Exception`, so the decorator catches `BaseException`.
+
+    Parameters
+    ----------
+    message : str
+        Message of the new error.
+
+    Returns
+    -------
+    callable
+        Decorator.
+
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

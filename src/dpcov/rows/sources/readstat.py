@@ -1,8 +1,8 @@
-"""Data files of SPSS and SAS, as libreadstat reads them.
+"""Source of SPSS and SAS files, which the library libreadstat reads.
 
-Types come from the file's own header. What the file declares missing is missing. Dates are made of
-the numbers that they are stored as, and texts of their bytes, each cell by itself: the library
-would give up the whole table at a date too far away, or at a byte that is no letter.
+The header of the file states the types. Values that the file declares as missing are missing. dpcov
+converts dates from the stored numbers and texts from the stored bytes, cell by cell. The library
+would refuse the whole table if one date or one byte were invalid.
 """
 
 from __future__ import annotations
@@ -26,51 +26,53 @@ from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.stored import BROKEN, TIME, is_encoding, moments_from, texts_from
 
 UNKNOWN_ENCODING = (
-    "{} says that its texts are in {}, an encoding that Python does not read. Declare another "
-    "encoding under [file], or save the table as CSV."
+    "{} states the text encoding {}, which Python cannot read. Declare another encoding "
+    "under [file], or save the table as CSV."
 )
 
-READERS = {  # the program, and the function that reads its files
+READERS = {  # Program, and the function of pyreadstat that reads its files.
     ".sav": ("SPSS", "read_sav"),
     ".zsav": ("SPSS", "read_sav"),
     ".sas7bdat": ("SAS", "read_sas7bdat"),
 }
 _ORIGINS = {"SAS": date(1960, 1, 1), "SPSS": date(1582, 10, 14)}
 _SAS_DATES = "WEEKDAT[EX]|(MMDDYY|DDMMYY|YYMMDD)[BCDNPS]?|DATE|(IS|E|B)8601DA"
-_DATES = {  # formats of dates and of dates with times, and the units of their numbers
+_DATES = {  # Formats of dates and of times, with the microseconds per unit.
     "SPSS": ((r"[AEJS]?DATE[0-9.]*", SECOND), (r"(DATETIME|YMDHMS)[0-9.]*", SECOND)),
     "SAS": (
         (rf"({_SAS_DATES})[0-9.]*", DAY),
         (r"(DATETIME|DATEAMPM|MDYAMPM|(IS|E|B)8601D[TN])[0-9.]*", SECOND),
     ),
 }
-_BYTES = "ISO-8859-1"  # in which any byte is a letter, so that no text is refused
+_BYTES = "ISO-8859-1"  # In this encoding every byte is valid, so no text is refused.
 _PYTHON_NAMES = {"big-5": "big5", "windows-936": "gbk"}
 
 
 class ReadstatSource(Source):
-    """A file of a statistics program, read in parts; value labels are not read for values.
+    """Source of a file of SPSS or SAS, read in parts; values are not replaced by their labels.
 
     Parameters
     ----------
-    path : of the file.
-    options : the encoding, where it is another than utf-8; otherwise the file tells it.
+    path : Path
+        File.
+    options : FileOptions
+        States the encoding if it is not utf-8; otherwise the encoding in the file is used.
 
     """
 
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
-        self.door, reader = READERS[path.suffix.lower()]
-        pyreadstat = library("pyreadstat", f"{self.door} files need their library", SourceError)
+        self.kind, reader = READERS[path.suffix.lower()]
+        pyreadstat = library("pyreadstat", f"{self.kind} files need their library", SourceError)
         self._path = path
         self._reader = getattr(pyreadstat, reader)
         stated = None if options.encoding == "utf-8" else options.encoding
-        described = quiet(BROKEN.format(repr(shown(path)), self.door))(self._read)
+        described = quiet(BROKEN.format(repr(shown(path)), self.kind))(self._read)
         self.about = described(stated, metadataonly=True, user_missing=True)[1]
-        # The same names, byte by byte: as they are to be asked for.
+        # The same names as stored bytes, which the library needs for reading columns.
         spelt = described(_BYTES, metadataonly=True)[1].column_names
-        if rows := self.about.number_rows:  # a file that is cut off has no last row
+        if rows := self.about.number_rows:  # an incomplete file has no last row
             last = {"usecols": spelt[:1], "row_offset": max(rows - 1, 0), "row_limit": 1}
             described(_BYTES, **last)
         self.names = tuple(map(str, self.about.column_names))
@@ -82,26 +84,31 @@ class ReadstatSource(Source):
             raise SourceError(UNKNOWN_ENCODING.format(repr(shown(path)), printable(self._encoding)))
 
     def _read(self, encoding: str | None, **what: Any) -> tuple[dict[str, list[Any]], Any]:
-        """Columns as lists of what is stored, and what the file says of them."""
+        """Read columns as lists of stored values, with the metadata of the file."""
         what |= {"encoding": encoding, "output_format": "dict", "disable_datetime_conversion": True}
         found: tuple[dict[str, list[Any]], Any] = self._reader(str(self._path.absolute()), **what)
         return found
 
     def _unit(self, name: str) -> tuple[pa.DataType, int] | None:
-        """The type of a column of dates or times, and the microseconds of one unit of it."""
-        told = str(self.about.original_variable_types[name])
-        for kind, (form, unit) in zip((pa.date32(), TIME), _DATES[self.door], strict=True):
-            if re.fullmatch(form, told):
+        """Return the type of a date or time column, and the microseconds per unit.
+
+        The result is None for other columns.
+        """
+        display = str(self.about.original_variable_types[name])
+        for kind, (form, unit) in zip((pa.date32(), TIME), _DATES[self.kind], strict=True):
+            if re.fullmatch(form, display):
                 return kind, unit
         return None
 
     def _type(self, name: str) -> pa.DataType:
+        """Return the Arrow type of a column."""
         if self.about.readstat_variable_types[name] == "string":
             return pa.large_string()
         unit = self._unit(name)
         return pa.float64() if unit is None else unit[0]
 
     def kinds(self) -> dict[str, Kind]:
+        """Return the most likely kind of each column."""
         stored, found = self.about.readstat_variable_types, dict[str, Kind]()
         for name, kind in self.types.items():
             is_whole = pa.types.is_floating(kind) and stored[name].startswith("int")
@@ -109,26 +116,27 @@ class ReadstatSource(Source):
         return found
 
     def labels(self) -> dict[str, dict[float | str, str]]:
-        """Value labels of each column that has some, without those of missing values."""
+        """Return the value labels of each column, without labels of missing values."""
         found, codes = dict[str, dict[float | str, str]](), self.codes()
-        for name, told in self.about.variable_value_labels.items():
-            # Letters label the missing values of columns of numbers.
+        for name, labels in self.about.variable_value_labels.items():
+            # In numeric columns, letters label missing values.
             letters, ranges = pa.types.is_large_string(self.types[name]), codes.get(name, [])
             found[name] = {
                 value: label
-                for value, label in told.items()
+                for value, label in labels.items()
                 if isinstance(value, str) == letters and not _among(value, ranges)
             }
-        return {name: told for name, told in found.items() if told}
+        return {name: labels for name, labels in found.items() if labels}
 
     def codes(self) -> dict[str, list[tuple[float | str, float | str]]]:
-        """What the file declares missing in each column, as ranges."""
+        """Return the ranges of values that the file declares as missing in each column."""
         ranges = self.about.missing_ranges
         return {
-            name: sorted((one["lo"], one["hi"]) for one in told) for name, told in ranges.items()
+            name: sorted((one["lo"], one["hi"]) for one in some) for name, some in ranges.items()
         }
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         size, start = batch_rows(len(columns)), 0
         wanted = [self._spelt[name] for name in columns]
         while True:
@@ -141,18 +149,21 @@ class ReadstatSource(Source):
             start += size
 
     def _array(self, name: str, values: list[Any]) -> pa.Array:
+        """Convert stored values of a column to an Arrow array."""
         kind, unit = self.types[name], self._unit(name)
         if pa.types.is_large_string(kind):
             stored = (None if text is None else text.encode(_BYTES) for text in values)
             return texts_from(stored, [self._encoding])
         if unit is None:
             return pa.array(values, kind)
-        return moments_from(values, unit[1], _ORIGINS[self.door], kind)
+        return moments_from(values, unit[1], _ORIGINS[self.kind], kind)
 
 
 def _among(value: Any, ranges: list[tuple[Any, Any]]) -> bool:
+    """Return True if a value is in one of the ranges."""
     return any(least <= value <= most for least, most in ranges)
 
 
 def _python_name(encoding: str) -> str:
+    """Return Python's name of an encoding."""
     return _PYTHON_NAMES.get(encoding.lower(), encoding)

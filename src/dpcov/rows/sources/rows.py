@@ -1,4 +1,4 @@
-"""The one door: what the library may learn of a data set, and the only code that sees rows."""
+"""Access to the rows of a data set: only this code reads rows, and it returns sums over rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
-from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
+from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, exact_squared_norms
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
@@ -38,28 +38,38 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.base import Source
 
 UNREADABLE = (
-    "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
-    "fit its column). If a ledger was set, the reserved budget stays spent."
+    "dpcov could not read the data to the end. Check the file, the disk and the column "
+    "types; with a ledger, the reserved budget stays spent."
 )
 
 
 COUNTABLE = (
-    "Under replace-one the number of rows is public, and in a text file with quoted cells, or in a "
-    "workbook, one record can change it. Give the number that you know from elsewhere ({}), or {}."
+    "Under replace-one the number of rows is public, but in a text file with quoted cells "
+    "or in a workbook one record can change it. State the number if you know it from "
+    "another source ({}), or {}."
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class IntegerRows:
-    """Rows in memory. SENSITIVE.
+    """Integer rows in memory.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------
-    rows : (p, n) integers, in units of the schema's radius * 2^-40, each column with norm at most
-        about 2^40; a function of that row alone.
-    owners : (n,) numbers of the units that the rows belong to, from 0 on.
-    unit_count : number of units; some may have no row that counts.
-    roots : (n,) by what the weights shrank each row, and must shrink an intercept; None without.
+    rows : ndarray of float64, shape (p, n)
+        Integers in units of the clipping radius * 2^-40. Each column has a norm of at most about
+        2^40 and depends on one table row alone.
+
+    owners : ndarray of int64, shape (n,)
+        Number of the privacy unit of each row, from 0.
+
+    unit_count : int
+        Number of privacy units. A unit can have no row that counts.
+
+    roots : ndarray of float, shape (n,), or None
+        Factor of each row and its intercept (the square root of its weight); None without weights.
 
     """
 
@@ -70,31 +80,60 @@ class IntegerRows:
 
 
 IN_MEMORY = (
-    "This mechanism holds all rows in memory, which a cluster's table may not fit. Choose another "
-    "one, or give the rows as a local table."
+    "This mechanism needs all rows in memory, but the table of a cluster might be too "
+    "large. Choose another mechanism, or use a local table."
 )
 
 
 class Rows:
-    """A data set seen through its schema; answers with exact integer sums over rows only.
+    """Rows of a data set with a schema; the class returns only exact integer sums over rows.
 
-    Every answer is SENSITIVE: only a mechanism may hold it.
+    Every result is private: only a mechanism can use it, and adds noise.
+
+    Parameters
+    ----------
+    schema : Schema
+        Declared columns.
+    source : Source
+        Table.
+    threads : int, optional
+        Number of threads; by default the number of available cores.
 
     Attributes
     ----------
-    schema : what the columns may hold.
-    door : what kind of table it is, in a word.
-    where : the conditions that the rows meet, as they are told.
-    caveat : what is not protected on account of where the rows come from.
-    public_rows : under replace-one, the number of rows, if it is known without reading a cell.
-    countable : whether no cell can change the number of rows.
-    rereadable : whether mechanisms may ask more than once.
-    tells_rows : whether `integer_rows` can be asked for.
+    schema : Schema
+        Declared columns.
+
+    kind : str
+        Kind of the table in one word.
+
+    where : tuple of str
+        Conditions that the rows meet, in normalized spelling.
+
+    caveat : str
+        What the guarantee does not cover because of the data source.
+
+    countable : bool
+        True if no cell can change the number of rows.
+
+    public_rows : int or None
+        Number of rows under replace-one, if it is known before any cell is read.
+
+    rereadable : bool
+        True if a mechanism can ask several queries.
+
+    has_rows : bool
+        True if `integer_rows` is available.
+
+    Raises
+    ------
+    SourceError
+        The columns of the table do not fit the schema.
 
     """
 
     rereadable = True
-    tells_rows = True
+    has_rows = True
     public_rows: int | None = None
     where: tuple[str, ...] = ()
 
@@ -102,32 +141,35 @@ class Rows:
         absent = [name for name in schema.needed if name not in source.names]
         if absent:
             raise SourceError(
-                f"The data has no column {absent[0]!r}, which the schema declares. The names that "
-                "were found are not shown: in a file without a header they are somebody's row."
-                + source.advice
+                f"The data has no column {absent[0]!r}, but the schema declares it. Compare "
+                "the schema with the column names of the data (dpcov does not print them, "
+                "because a file without a header starts with a person's "
+                f"data).{source.advice}"
             )
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
-            raise SourceError(f"The data has more than one column {twice[0]!r}.")
+            raise SourceError(
+                f"The data has more than one column {twice[0]!r}. Rename one of them."
+            )
         weight: dict[str, Cells] = {schema.weight.column: "number"} if schema.weight else {}
         for name, declared in {**schema.read_columns, **weight}.items():
             if not fits(source.types[name], declared):
                 kind = source.unfit.get(name, str(source.types[name]))
-                dates = "'date' or 'time' (in version 2 of schemas), or "
+                dates = "'date' or 'time' (from version 2 of schemas on), or "
                 dates = dates if kind_of(source.types[name]) in ("date", "time") else ""
                 raise SourceError(
-                    f"The column {name!r} can't be a feature: it is of the type {kind}. Convert "
-                    f"it, or declare it kind = {dates}'ignored'."
+                    f"The column {name!r} has the type {kind}, so it cannot be a feature. "
+                    f"Convert the column, or declare it with kind = {dates}'ignored'."
                 )
         if schema.unit is not None:
             name = schema.unit.column
             refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, source.unfit_ids)
         leave_no_core()
         self.schema = schema
-        self.door = source.door
+        self.kind = source.kind
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
-        # Of weighted rows and of persons another number is public.
+        # With weights or persons, the number of rows is not the public number.
         weighed = schema.unit is not None or schema.weight is not None
         self.public_rows = None if weighed else source.row_count
         self._how_to_count = source.how_to_count
@@ -137,30 +179,43 @@ class Rows:
 
     @property
     def gaps(self) -> dict[int, int]:
-        """`Schema.gaps` of the features of these rows."""
+        """Positions of features with the rule ``pairwise`` and of their indicators."""
         return self.schema.gaps
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
-        """Public shape of a query: what sensitivities depend on."""
+        """Return the public lattice of a query, which determines the sensitivities.
+
+        Parameters
+        ----------
+        radius : float, optional
+            Clipping radius; by default the radius of the schema.
+        features : int, optional
+            Number of outputs of a linear map.
+
+        Returns
+        -------
+        Lattice
+
+        """
         return Lattice.of(self.schema, radius=radius, features=features)
 
     def require_rereadable(self) -> None:
-        """Expect several questions: copy what can't be read again, or not at that cost."""
-        if self._source.costly or not self._source.settled:
+        """Prepare for several queries: copy a table that cannot be read again, or only slowly."""
+        if self._source.costly or not self._source.repeatable:
             self._source = Kept(self._source, self.schema)
 
     @quiet(UNREADABLE)
     def read(self) -> None:
-        """Copy what is to be copied, before the first question and after the budget was booked."""
+        """Fill the private copy, before the first query and after the budget is reserved."""
         if isinstance(self._source, Kept):
             self._source.fill()
 
     def close(self) -> None:
-        """Let go of the table: a database's file, a connection."""
+        """Close the table: a database file or a connection."""
         self._source.close()
 
     def require_countable(self) -> None:
-        """Refuse to call a number of rows public that a cell may change."""
+        """Raise `SourceError` if a cell could change the public number of rows."""
         if not self.countable:
             raise SourceError(COUNTABLE.format(rows_given(), self._how_to_count))
 
@@ -174,23 +229,34 @@ class Rows:
         labels: Entropy | None = None,
         lattice: Lattice | None = None,
     ) -> list[SecondMoment]:
-        """Exact second moments of the clipped rows, one for each group.
+        """Compute the exact second moments of the clipped rows, one per group.
 
         Parameters
         ----------
-        radius : public bound on an encoded (and mapped) row; default, the schema's.
-        transform : public linear map applied before the clip.
-        groups : number of groups; each unit falls in one, uniformly and independently.
-        labels : fresh secret randomness for the groups; needed if `groups` > 1.
-        lattice : public grid of the query; default, that of the radius (`Lattice.of`).
+        radius : float, optional
+            Public clipping radius of an encoded and transformed row; by default the radius of the
+            schema.
+
+        transform : LinearMap, optional
+            Public linear map that is applied before clipping.
+
+        groups : int
+            Number of groups. Each privacy unit is in one group, uniformly and independently.
+
+        labels : Entropy, optional
+            Fresh secret randomness for the groups; required if `groups` > 1.
+
+        lattice : Lattice, optional
+            Public lattice of the query; by default the lattice of the radius.
 
         Returns
         -------
-        list of `groups` moments, SENSITIVE: only a mechanism may hold them.
+        list of SecondMoment, length groups
+            The result is private: only a mechanism can use it, and adds noise.
 
         """
         if groups > 1 and labels is None:
-            raise MechanismError("Groups need fresh randomness: none must be guessable.")
+            raise MechanismError("Groups need fresh secret randomness. Pass labels.")
         features = None if transform is None else len(transform.integers)
         lattice = lattice or self.lattice(radius=radius, features=features)
         encoder = Encoder(self.schema, lattice, transform)
@@ -201,7 +267,16 @@ class Rows:
 
     @quiet(UNREADABLE)
     def hashed_moment(self) -> tuple[SecondMoment, str]:
-        """The second moment, and a hash of the multiset of the rows' images. SENSITIVE, both."""
+        """Compute the second moment and a hash of the multiset of integer rows.
+
+        Returns
+        -------
+        moment : SecondMoment
+            Second moment, without noise.
+        hash : str
+            Private hash in hexadecimal digits.
+
+        """
         lattice = self.lattice()
         empty = partial(HashedSum, lattice.dimension, lattice.intercept_parts[0])
         sums = self._sums(Encoder(self.schema, lattice), empty)
@@ -216,22 +291,30 @@ class Rows:
         radius: float | None = None,
         transform: LinearMap | None = None,
     ) -> Integers:
-        """How many rows have a norm in each of the bins that `edges` set.
+        """Count the rows by their norm, in bins between the given edges.
 
-        Of each row the integer image is counted that `second_moments` would use, without the
-        intercept: clipped at `radius`, of persons the rows that count.
+        The function counts the clipped integer rows of `second_moments`, without the intercept. If
+        the privacy unit is a person, only the rows that count are included.
 
         Parameters
         ----------
-        edges : (m,) ascending, public, in units of an encoded (and mapped) row; taken exactly.
-        radius : public bound on an encoded (and mapped) row; default, the schema's.
-        transform : public linear map applied before the clip.
+        edges : sequence of float or Fraction, length m
+            Public upper ends of the bins in ascending order, as norms of an encoded and transformed
+            row.
+
+        radius : float, optional
+            Public clipping radius; by default the radius of the schema.
+
+        transform : LinearMap, optional
+            Public linear map that is applied before clipping.
 
         Returns
         -------
-        (m + 1,) counts, SENSITIVE: bin i holds the rows with edges[i-1] < norm <= edges[i], the
-        first all up to edges[0], the last all above edges[-1]. A unit appearing or vanishing
-        changes them by at most k = `unit.max_rows` in l1 norm; one that changes, by 2 k.
+        ndarray of int64, shape (m + 1,)
+            Number of rows per bin, without noise. Bin i has edges[i-1] < norm <= edges[i]; the last
+            bin is above edges[-1]. Adding or removing one privacy unit changes the counts by at
+            most k = `unit.max_rows` in the l1 norm. Replacing one unit changes the counts by at
+            most 2 k.
 
         """
         features = None if transform is None else len(transform.integers)
@@ -242,14 +325,15 @@ class Rows:
         return self._noted(encoder, self._sums(encoder, counting))[0][0]
 
     def total(self) -> int:
-        """How many rows count; with weights, the sum of their shares of the largest.
+        """Return the number of rows, or the sum of their weights over the largest weight.
 
-        Found by the way where sums have been asked for, else read.
+        The number is known after any query; otherwise the function reads the data.
 
         Returns
         -------
-        int in units of 1 / `units_per_row`, SENSITIVE: only a mechanism may hold it. A unit that
-        appears or vanishes changes it by at most k times `units_per_row`.
+        int
+            Number in units of 1 / `units_per_row`, without noise. Adding or removing one privacy
+            unit changes the number by at most k times `units_per_row`.
 
         """
         if self._total is None:
@@ -257,20 +341,21 @@ class Rows:
         return self._total or 0
 
     def _weighs(self, encoder: Encoder) -> bool:
+        """Return True if the intercepts of the rows contain their weights."""
         return self.schema.weight is not None and encoder.intercept > 0
 
     def _counting(
         self, encoder: Encoder, empty: Callable[[], Sum[Total]]
     ) -> Callable[[], WithCount[Total]]:
-        """Makes sums that count their rows, by weights where rows have an intercept."""
+        """Return a function that makes empty sums which also count their rows."""
         return partial(WithCount, empty, weighted=self._weighs(encoder))
 
     def _noted(
         self, encoder: Encoder, sums: Sequence[tuple[tuple[Total, int], int]]
     ) -> list[tuple[Total, int]]:
-        """The sums without their numbers of rows, which are noted.
+        """Store the number of rows and return the sums without it.
 
-        But for those by weights of rows that have another intercept, as images may.
+        With weights, the number is stored only if the intercept is the intercept of the schema.
         """
         if not self._weighs(encoder) or encoder.intercept == self.lattice().intercept_parts[1]:
             self._total = sum(rows for (_, rows), _ in sums)
@@ -278,13 +363,15 @@ class Rows:
 
     @quiet(UNREADABLE)
     def integer_rows(self) -> IntegerRows:
-        """All rows at once, in memory: 8 (p + 1) bytes for each row; no certificate of their norms.
+        """Return all rows in memory, with 8 (p + 1) bytes per row.
 
-        For mechanisms that judge each unit by all others, whose proof needs no bound on a row.
+        The norms are not certified. Only mechanisms that compare each unit with all others use this
+        function; their proofs need no bound on a row.
 
         Returns
         -------
-        IntegerRows, SENSITIVE: only a mechanism may hold them.
+        IntegerRows
+            The result is private: only a mechanism can use it, and adds noise.
 
         """
         lattice = self.lattice(features=len(self.schema.features))
@@ -302,7 +389,7 @@ class Rows:
         return IntegerRows(np.concatenate(blocks, axis=1), np.concatenate(owners), count, weighted)
 
     def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, Integers, int]]:
-        """Batches of the rows that count, each row's unit, numbered from 0, and how many units."""
+        """Yield batches of the rows that count, the unit of each row, and the number of units."""
         unit = self.schema.unit
         if unit is None or not isinstance(self._source, Kept):
             for batch in self._source.batches(self.schema.needed):
@@ -319,7 +406,7 @@ class Rows:
         groups: int = 1,
         labels: Entropy | None = None,
     ) -> list[tuple[Total, int]]:
-        """Sum over each group's rows, with its number of units."""
+        """Return the sum over the rows of each group, and its number of privacy units."""
         with BLAS.limit(limits=1):
             folder = Folder(encoder, empty, groups, self._threads)
             parts = self._parts() if groups == 1 else ()
@@ -337,13 +424,22 @@ class Rows:
             return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]
 
     def _parts(self) -> Sequence[RowGroup]:
-        """Parts of the source that the threads can share, if there are such."""
+        """Return parts of the source that threads can read at the same time, if there are any."""
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
 
 
 class Assignment:
-    """Which group each unit falls in; in reading order."""
+    """Random assignment of privacy units to groups, in reading order.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups.
+    labels : Entropy or None
+        Secret randomness; None with one group.
+
+    """
 
     def __init__(self, groups: int, labels: Entropy | None) -> None:
         self.groups = groups
@@ -351,29 +447,51 @@ class Assignment:
         self._counts = np.zeros(groups, np.int64)
 
     def next(self, units: Integers, new: int) -> Integers | None:
-        """Groups of the next rows, which belong to `new` units; None if there is only one group."""
+        """Return the groups of the next rows; None if there is only one group.
+
+        Parameters
+        ----------
+        units : ndarray of int64, shape (n,)
+            Number of the privacy unit of each row, from 0.
+        new : int
+            Number of privacy units of these rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,), or None
+
+        """
         if self.groups == 1 or self._labels is None:
             self._counts[0] += new
             return None
-        # One word for each unit, so that batches don't matter. Their remainders are uniform within
-        # 2^-64 groups; privacy asks only that they are independent of the data, and secret.
+        # One random word per unit, so the result does not depend on batches. The remainders are
+        # uniform up to 2^-64 groups. Privacy requires only secrecy and independence of the data.
         remainders = self._labels.words(new) % np.uint64(self.groups)
         drawn = remainders.astype(np.int64)
         self._counts += np.bincount(drawn, minlength=self.groups)
         return drawn[units]
 
     def unit_counts(self) -> list[int]:
+        """Return the number of privacy units in each group."""
         return [int(count) for count in self._counts]
 
 
-# Sums over rows, by several threads; every sum is exact, so that their order changes nothing.
+# Sums over rows with several threads. Every sum is exact, so the order does not matter.
 
 
 class NormCounter:
-    """Counts of integer rows z in the bins that `limits`, (m,) ascending, set for ||z||^2.
+    """Counter of integer rows z by their squared norm.
 
-    ||z||^2 is below 2^53, so every partial sum of squares is an integer that float64 holds: bins
-    depend neither on the order of the sum nor on the block.
+    ||z||^2 is below 2^53, so float64 represents every partial sum of squares exactly. The bins
+    therefore depend neither on the order of summation nor on the blocks.
+
+    Parameters
+    ----------
+    limits : ndarray of float64, shape (m,)
+        Upper ends of the bins in ascending order, as squared norms.
+    features : int
+        Number of features, without the intercept.
+
     """
 
     __slots__ = ("_counts", "_features", "_limits")
@@ -384,74 +502,101 @@ class NormCounter:
         self._counts: Integers = np.zeros(len(limits) + 1, np.int64)
 
     def add(self, block: Matrix) -> None:
-        """Count the rows of a (d, m) block of integer-valued floats."""
-        norms = squared_lengths(block[: self._features])
+        """Count the rows of an integer block of shape (d, m)."""
+        norms = exact_squared_norms(block[: self._features])
         bins = np.searchsorted(self._limits, norms, side="left")
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
     def merge(self, other: NormCounter) -> None:
-        """Add another counter's counts to this one."""
+        """Add the counts of another counter."""
         self._counts += other._counts
 
     def packed(self) -> Integers:
-        """(m + 1,) counts, to be added to those of others."""
+        """Return the counts as integers that can be added, shape (m + 1,)."""
         return self._counts
 
     def add_packed(self, counts: Integers) -> None:
-        """Add a sum of `packed` counts to this one."""
+        """Add a sum of `packed` counts."""
         self._counts += counts
 
     def total(self) -> Integers:
-        """(m + 1,) counts; bin i holds limits[i-1] < ||z||^2 <= limits[i]."""
+        """Return the counts, shape (m + 1,); bin i has limits[i-1] < ||z||^2 <= limits[i]."""
         return self._counts
 
 
 def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice) -> Matrix:
-    """floor((edge / step)^2) for edges in units of an encoded row: ||z|| step <= edge, exactly.
+    """Convert edges to exact squared limits: floor((edge / step)^2).
+
+    Parameters
+    ----------
+    edges : sequence of float or Fraction, length m
+        Norms of an encoded row, in ascending order.
+    lattice : Lattice
+        Lattice of the rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Squared norms in lattice steps.
 
     Raises
     ------
-    MechanismError : the edges are not finite, not ascending, or below 0.
+    MechanismError
+        The edges are not finite, not ascending, or negative.
 
     """
     if not all(0 <= edge < math.inf for edge in edges):
-        raise MechanismError("The edges of norms must be finite and at least 0.")
+        raise MechanismError("The edges of norms must be finite and at least 0. Correct the edges.")
     if any(low >= high for low, high in itertools.pairwise(edges)):
-        raise MechanismError("The edges of norms must ascend.")
+        raise MechanismError("The edges of norms must be in ascending order. Sort the edges.")
     step = Fraction(lattice.step)
     above_all = lattice.bound + 1
     limits = [min(above_all, math.floor((Fraction(edge) / step) ** 2)) for edge in edges]
     return np.array(limits, np.float64)
 
 
-# Of NumPy, by which sums multiply. To look for it takes as long as the sums of a thousand rows.
+# Controller of NumPy's BLAS. It is created once, because this takes as long as summing 1000 rows.
 BLAS = ThreadpoolController().select(user_api="blas")
 Total = TypeVar("Total", covariant=True)
-MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
-LIMB_BITS = 32  # of the lower of two limbs of a count
-SHARES = 8  # of a part for each thread, since some columns take longer
-SMALL_PART = 2**24  # cells of a part that a thread may have for itself: 64 MiB
+MAX_DECODED_BYTES = 2**31  # Maximum bytes of the parts that are decoded at the same time.
+LIMB_BITS = 32  # Number of bits of the lower limb of a count.
+TASKS_PER_THREAD = 8  # Number of tasks per thread and part, because some columns take longer.
+SMALL_PART_CELLS = 2**24  # Maximum number of cells of a part for a single thread: 64 MiB.
 
 
 class Sum(Protocol[Total]):
-    """An exact sum over rows, whatever their order; (d, m) blocks of rows are added.
+    """Exact sum over rows in any order, to which blocks of rows are added.
 
-    `packed` integers of several sums, added one by one, are taken by `add_packed`.
+    The `packed` integers of several sums can be added one by one and passed to `add_packed`.
     """
 
-    def add(self, block: Matrix) -> None: ...
+    def add(self, block: Matrix) -> None:
+        """Add the rows of an integer block of shape (d, m)."""
 
-    def merge(self, other: Self) -> None: ...
+    def merge(self, other: Self) -> None:
+        """Add another sum."""
 
-    def packed(self) -> Integers: ...
+    def packed(self) -> Integers:
+        """Return integers that can be added to the integers of other sums."""
 
-    def add_packed(self, integers: Integers) -> None: ...
+    def add_packed(self, integers: Integers) -> None:
+        """Add a sum of `packed` integers."""
 
-    def total(self) -> Total: ...
+    def total(self) -> Total:
+        """Return the sum."""
 
 
 class WithCount(Generic[Total]):
-    """A sum, and what it is over: the number of rows, or of rows with weights the sum of t^2."""
+    """Sum together with the number of its rows; with weights, together with the sum of t^2.
+
+    Parameters
+    ----------
+    empty : callable
+        Function that makes an empty sum.
+    weighted : bool
+        True if rows have weights.
+
+    """
 
     __slots__ = ("_inner", "_rows", "_weighted")
 
@@ -461,47 +606,69 @@ class WithCount(Generic[Total]):
         self._rows = 0
 
     def add(self, block: Matrix) -> None:
-        """Add the rows of a (d, m) block; of at most 2^12 rows t^2 are exact in float64."""
+        """Add the rows of an integer block of shape (d, m).
+
+        The sum of t^2 over at most 2^12 rows is exact in float64.
+        """
         self._rows += int(block[-1] @ block[-1]) if self._weighted else block.shape[1]
         self._inner.add(block)
 
     def merge(self, other: WithCount[Total]) -> None:
-        """Add another's to this one."""
+        """Add another sum and its number of rows."""
         self._rows += other._rows
         self._inner.merge(other._inner)
 
     def packed(self) -> Integers:
-        """Limbs of the number, and the packed sum, to be added to those of up to 2^30 others."""
+        """Return the limbs of the number, and the packed sum.
+
+        Up to 2^30 such arrays can be added.
+        """
         limbs = np.array([self._rows >> LIMB_BITS, self._rows % 2**LIMB_BITS], np.int64)
         return np.concatenate([limbs, self._inner.packed()])
 
     def add_packed(self, integers: Integers) -> None:
-        """Add a sum of `packed` integers to this one."""
+        """Add a sum of `packed` integers."""
         self._rows += (int(integers[0]) << LIMB_BITS) + int(integers[1])
         self._inner.add_packed(integers[2:])
 
     def total(self) -> tuple[Total, int]:
-        """The sum, and the number."""
+        """Return the sum and the number of rows."""
         return self._inner.total(), self._rows
 
 
 @dataclass(frozen=True, slots=True)
 class Worker(Generic[Total]):
-    """What one thread has for itself: the sums of the groups, and arrays to work in."""
+    """Sums and memory of one thread.
+
+    Attributes
+    ----------
+    sums : list of Sum, length groups
+        Sum of each group.
+    scratch : Scratch
+        Memory.
+
+    """
 
     sums: list[Sum[Total]]
     scratch: Scratch
 
 
 class Folder(Generic[Total]):
-    """Adds batches of rows to the sums of their groups, by `threads` threads.
+    """Adder of batches of rows to the sums of their groups, with several threads.
 
     Parameters
     ----------
-    encoder : turns batches into blocks of integer rows.
-    empty : makes a sum of nothing.
-    groups : number of groups; a row's is its label, -1 for none.
-    threads : each has its own sums.
+    encoder : Encoder
+        Encoder of the rows.
+
+    empty : callable
+        Function that makes an empty sum.
+
+    groups : int
+        Number of groups.
+
+    threads : int
+        Number of threads; each has its own sums.
 
     """
 
@@ -515,9 +682,10 @@ class Folder(Generic[Total]):
 
     @contextmanager
     def adding(self) -> Iterator[Callable[[pa.RecordBatch, Integers | None], None]]:
-        """Adds batches, with labels of their rows, that are read here; the threads encode and add.
+        """Provide a function that adds a batch with the groups of its rows.
 
-        All rows without labels fall in the only group.
+        This thread reads the batches, and the other threads encode and add them. Rows without a
+        group belong to the only group.
         """
         if self._threads == 1:
             yield self._add
@@ -535,22 +703,33 @@ class Folder(Generic[Total]):
                 future.result()
 
     def together(self, parts: Sequence[RowGroup]) -> int:
-        """Read, encode and add `whole` parts; returns the rows read.
+        """Read, encode and add whole parts, all in one group.
 
-        Of small ones, each thread takes one after the other; all threads share the large ones, and
-        what small ones are left over. All rows fall in the only group.
+        Each thread reads small parts on its own. All threads share each large part, and the small
+        parts that are left over.
+
+        Parameters
+        ----------
+        parts : sequence of RowGroup
+            Parts whose columns are read as a whole.
+
+        Returns
+        -------
+        int
+            Number of rows.
+
         """
         rows, columns = max((part.rows for part in parts), default=0), self._encoder.columns
-        small = self._threads > 1 and rows * len(columns.names) <= SMALL_PART
+        small = self._threads > 1 and rows * len(columns.names) <= SMALL_PART_CELLS
         alone = len(parts) - len(parts) % self._threads if small else 0
-        rooms = [columns.room(rows) for _ in range(self._threads if alone else 1)]
+        buffers = [columns.allocate(rows) for _ in range(self._threads if alone else 1)]
 
         with stoppable(self._threads) as pool:
 
             def read(part: RowGroup, threads: int = 1) -> None:
-                room = rooms.pop()
-                self._read(part, room.part(slice(0, part.rows)), pool, threads)
-                rooms.append(room)
+                buffer = buffers.pop()
+                self._read(part, buffer.part(slice(0, part.rows)), pool, threads)
+                buffers.append(buffer)
 
             deque(pool.map(read, parts[:alone]), 0)
             for part in parts[alone:]:
@@ -560,7 +739,7 @@ class Folder(Generic[Total]):
     def _read(
         self, part: RowGroup, encoded: Encoded, pool: ThreadPoolExecutor, threads: int
     ) -> None:
-        """First the part's columns are shared out among so many threads, then its rows."""
+        """Read and add one part: the threads share first its columns, and then its rows."""
         encoder = self._encoder
 
         def put(names: list[str]) -> None:
@@ -573,15 +752,24 @@ class Folder(Generic[Total]):
             self._idle.append(worker)
 
         run: Callable[..., Iterator[None]] = map if threads == 1 else pool.map
-        tasks = 1 if threads == 1 else SHARES * threads
+        tasks = 1 if threads == 1 else TASKS_PER_THREAD * threads
         slices = encoder.block_slices(part.rows, threads)
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
             deque(run(job, [pieces[at::tasks] for at in range(tasks)]), 0)
 
     def apart(self, parts: Sequence[RowGroup]) -> int:
-        """Each thread streams, encodes and adds one part after the other; returns the rows read.
+        """Stream, encode and add parts, all in one group; each thread reads one part at a time.
 
-        All rows fall in the only group.
+        Parameters
+        ----------
+        parts : sequence of RowGroup
+            Parts.
+
+        Returns
+        -------
+        int
+            Number of rows.
+
         """
         stopped = threading.Event()
 
@@ -598,7 +786,7 @@ class Folder(Generic[Total]):
             return sum(pool.map(work, parts))
 
     def totals(self) -> list[Sum[Total]]:
-        """The sum of each group, over all threads."""
+        """Return the sum of each group over all threads."""
         first = self._sums[0]
         while len(self._sums) > 1:
             for mine, theirs in zip(first, self._sums.pop(), strict=True):
@@ -606,6 +794,7 @@ class Folder(Generic[Total]):
         return first
 
     def _add(self, batch: pa.RecordBatch, labels: Integers | None) -> None:
+        """Encode one batch and add its rows."""
         worker, encoded = self._idle.pop(), self._encoder.columns.encode(batch)
         for rows in self._encoder.block_slices(batch.num_rows, 1):
             block = self._encoder.block(encoded.part(rows), worker.scratch)
@@ -618,7 +807,16 @@ class Folder(Generic[Total]):
 
 @contextmanager
 def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Threads that begin nothing more after an error or an interrupt; `stopped` is set then."""
+    """Provide threads that start no further task after an error or an interrupt.
+
+    Parameters
+    ----------
+    threads : int
+        Number of threads.
+    stopped : threading.Event, optional
+        Event that is set after an error.
+
+    """
     with ThreadPoolExecutor(threads) as pool:
         try:
             yield pool
@@ -630,7 +828,18 @@ def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[
 
 
 def add_grouped(sums: Sequence[Sum[Total]], block: Matrix, labels: Integers) -> None:
-    """Add each row of a block to the sum of its group."""
+    """Add each row of a block to the sum of its group.
+
+    Parameters
+    ----------
+    sums : sequence of Sum, length groups
+        Sums.
+    block : ndarray of float64, shape (d, m)
+        Integer rows.
+    labels : ndarray of int64, shape (m,)
+        Group of each row.
+
+    """
     if len(sums) == 1:
         sums[0].add(block)
         return
@@ -641,12 +850,15 @@ def add_grouped(sums: Sequence[Sum[Total]], block: Matrix, labels: Integers) -> 
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process can use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fit_together(parts: Sequence[RowGroup], threads: int) -> bool:
-    """Whether the threads can share the parts: none is streamed, or several are small enough."""
+    """Return True if the threads can share the parts.
+
+    This is possible if no part is streamed, or if several streamed parts fit into memory.
+    """
     streamed = [part.size for part in parts if not part.whole]
-    fits = min(threads, len(streamed)) * max(streamed, default=0) <= MOST_DECODED
+    fits = min(threads, len(streamed)) * max(streamed, default=0) <= MAX_DECODED_BYTES
     return fits and (not streamed or min(threads, len(parts)) > 1)

@@ -1,8 +1,7 @@
-"""The rows of a sheet, in the order of the file: each row is read by itself.
+"""Rows of a spreadsheet sheet, in the order of the file; each row is read on its own.
 
-A row is a `row` element with a cell that holds something in a column that counts: a value, a
-formula or an inline text, whatever it says. No other row, no row number and no other cell has a
-part in that.
+A row is a `row` element with at least one nonempty cell in a counted column. A cell is nonempty if
+it has a value, a formula or an inline text. Other rows, row numbers and other cells do not matter.
 """
 
 from __future__ import annotations
@@ -18,31 +17,47 @@ ROW = "worksheet/sheetData/row"
 CELL = f"{ROW}/c"
 VALUE, FORMULA, INLINE = f"{CELL}/v", f"{CELL}/f", f"{CELL}/is"
 INLINE_TEXTS = (f"{INLINE}/t", f"{INLINE}/r/t")
-NOWHERE = 2**20  # a column beyond any sheet
+NO_COLUMN = 2**20  # Number of a column beyond any sheet.
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]{1,7}")
 _NUMBER = re.compile(r"[0-9]{1,7}")
 
 
 class SheetRow(NamedTuple):
-    """A row: its number, and what cells say by their columns, None where that is missing."""
+    """Row of a sheet.
+
+    Attributes
+    ----------
+    number : int
+        Row number in the sheet.
+    cells : dict of int to cell
+        Value of each nonempty cell by its column; None for a missing value.
+
+    """
 
     number: int
     cells: dict[int, Cell]
 
 
 class SheetReader(Reader):
-    """Rows of a sheet, until they are taken.
+    """Reader of the rows of a sheet.
 
     Parameters
     ----------
-    values : what cells say.
-    counted : columns whose cells make a row; None for all.
-    wanted : columns whose cells are decoded; None for all.
+    values : Values
+        Decoder of cells.
+
+    counted : collection of int, optional
+        Columns whose cells make a row; by default all columns.
+
+    wanted : collection of int, optional
+        Columns whose cells are decoded; by default all columns.
 
     Attributes
     ----------
-    rows : those that are read and not yet taken.
-    letters : how many letters the texts of all rows so far have.
+    rows : list of SheetRow
+        Rows that are read and not yet taken.
+    letters : int
+        Number of characters in the texts of all rows so far.
 
     """
 
@@ -63,15 +78,16 @@ class SheetReader(Reader):
         self._cells: dict[int, Cell] = {}
         self._column = -1
         self._cell: dict[str, str] = {}
-        self._held: list[str] = []  # the states that the open cell went through
+        self._held: list[str] = []  # states inside the open cell
         self._text = Text()
 
     def take(self) -> list[SheetRow]:
-        """Return the rows that are read, and forget them."""
+        """Return the rows that are read, and remove them."""
         taken, self.rows = self.rows, []
         return taken
 
     def opened(self, attributes: dict[str, str]) -> None:
+        """Handle the start of an element."""
         state = self.state
         if state == CELL:
             self._cell, self._held, self._text = attributes, [], Text()
@@ -85,38 +101,40 @@ class SheetReader(Reader):
             self._held.append(OTHER)
 
     def text(self, data: str) -> None:
+        """Handle the text of a value or an inline text."""
         inline = self._cell.get("t") == "inlineStr"
         if self.state in INLINE_TEXTS if inline else self.state == VALUE:
             self._text.add(data)
 
     def closed(self) -> None:
+        """Handle the end of an element."""
         if self.state == CELL:
             self._fill()
         elif self.state == ROW:
             self.rows.append(SheetRow(self._number, self._cells))
 
     def _numbered(self, stated: str) -> int:
-        """Return the number that a row states, or its place among rows that state none."""
+        """Return the stated number of a row, or its position among rows without a number."""
         if _NUMBER.fullmatch(stated):
             return int(stated)
         self._unnumbered += 1
         return self._unnumbered
 
     def _place(self, reference: str | None) -> int:
-        """Return the column of a reference, whatever row it states; of none, the next column."""
+        """Return the column of a cell reference; without a reference, the next column."""
         if reference is None:
             return self._column + 1
         found = _REFERENCE.fullmatch(reference)
         column = 0
         for letter in found[1] if found else "":
             column = column * 26 + ord(letter) - ord("A") + 1
-        return column - 1 if found else NOWHERE
+        return column - 1 if found else NO_COLUMN
 
     def _fill(self) -> None:
-        """Put a cell into its row; a column that two cells of a row fill is missing there."""
+        """Put a cell into its row; if two cells have the same column, the value is missing."""
         column, held = self._column, self._held
         if not held or (
-            column == NOWHERE if self._counted is None else column not in self._counted
+            column == NO_COLUMN if self._counted is None else column not in self._counted
         ):
             return
         if column in self._cells or (self._wanted is not None and column not in self._wanted):

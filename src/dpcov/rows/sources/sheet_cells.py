@@ -1,7 +1,8 @@
-"""What a cell of a sheet says: a number, a date, a text, a truth value, or nothing.
+"""Values of spreadsheet cells: numbers, dates, texts and truth values.
 
-Each cell is decoded by itself, from its own type, style and text and from what the workbook says
-for all sheets: shared texts, number formats and the date system. What can't be decoded is missing.
+Each cell is decoded on its own. The result depends on the type, style and text of the cell, and on
+shared data of the workbook. Shared data are texts, number formats and the date system. A cell that
+cannot be decoded is missing.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.dates import DAY, moment_of
 from dpcov.rows.sources.ooxml import SPREADSHEET, Found, Reader
 
 Cell = float | str | bool | datetime | None
-Shown = Literal["number", "date", "time"]  # what a number format makes of a number
+Shown = Literal["number", "date", "time"]  # What a number format displays.
 
-BLANKS = " \t\r\n"  # of XML
+BLANKS = " \t\r\n"  # Blank characters in XML.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INDEX = re.compile(r"[0-9]{1,9}")
 _TRUTHS = {"1": True, "true": True, "0": False, "false": False}
@@ -30,18 +31,18 @@ _DURATION = re.compile(
     r"P(?:([0-9]{1,9})D)?"
     r"(?:T(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
 )
-# Number formats that need no code in the file, those of East Asia and Thailand among them.
+# Built-in date and time formats of Excel, including the formats of East Asia and Thailand.
 _DATES = {*range(14, 18), 22, *range(27, 32), 36, *range(50, 55), 57, 58, *range(71, 75), 77, 81}
 _TIMES = {*range(18, 22), *range(32, 36), *range(45, 48), 55, 56, *range(75, 77), *range(78, 81)}
-# Parts of a code that show no number: quoted text, an escaped letter, a fill, and a colour, a
-# condition or a language in brackets.
+# Parts of a format code without numbers: quoted text, an escaped letter, a fill, and a colour,
+# condition or language in brackets.
 _LITERAL = re.compile(r'"[^"]*"|[\\_*].|\[(?!(?:h+|m+|s+)\])[^\]]*\]|general', re.IGNORECASE)
 _DAY_ZERO = {False: datetime(1899, 12, 30), True: datetime(1904, 1, 1)}
-_FALSE_LEAP_DAY = 60  # of 1900, which the 1900 date system counts
+_FALSE_LEAP_DAY = 60  # Number of 29 February 1900, which Excel's date system counts by mistake.
 
 
 class SharedTexts(Reader):
-    """The texts that the cells of all sheets share, as UTF-8 in one piece of memory."""
+    """Texts that cells of all sheets share, stored as UTF-8 in one array."""
 
     def __init__(self) -> None:
         super().__init__(SPREADSHEET, ("sst/si/t", "sst/si/r/t"))
@@ -50,39 +51,42 @@ class SharedTexts(Reader):
         self._text = Text()
 
     def opened(self, attributes: dict[str, str]) -> None:
+        """Handle the start of a shared text."""
         if self.state == "sst/si":
             self._text = Text()
 
     def text(self, data: str) -> None:
+        """Add characters to a shared text."""
         if self.state in ("sst/si/t", "sst/si/r/t"):
             self._text.add(data)
 
     def closed(self) -> None:
+        """Store a shared text."""
         if self.state == "sst/si":
             self._content += self._text.joined().encode()
             self._ends.append(len(self._content))
 
     def __getitem__(self, at: int) -> str | None:
-        """Return the text of this index as it is in the XML; None if there is none."""
+        """Return the text at an index as written in the XML; None if there is no such index."""
         if at + 1 >= len(self._ends):
             return None
         return self._content[self._ends[at] : self._ends[at + 1]].decode()
 
 
 class Text:
-    """Pieces of one text, of which no more is held than it takes to see that it is too long."""
+    """Text from several pieces; only as many characters are kept as show that it is too long."""
 
-    __slots__ = ("_pieces", "_room")
+    __slots__ = ("_left", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._room = LONGEST_CELL + 1
+        self._left = MAX_CELL_BYTES + 1
 
     def add(self, piece: str) -> None:
         """Add a piece."""
-        if self._room:
-            self._pieces.append(piece[: self._room])
-            self._room -= len(self._pieces[-1])
+        if self._left:
+            self._pieces.append(piece[: self._left])
+            self._left -= len(self._pieces[-1])
 
     def joined(self) -> str:
         """Return the text so far."""
@@ -90,19 +94,20 @@ class Text:
 
 
 class Formats(Found):
-    """The number formats of the styles of cells."""
+    """Reader of the number formats of cell styles."""
 
     def __init__(self) -> None:
         super().__init__(SPREADSHEET, "styleSheet/numFmts/numFmt", "styleSheet/cellXfs/xf")
 
     def of_styles(self) -> list[Shown]:
-        """Return what each style shows a number as, in the order of the styles."""
+        """Return what each style displays, in the order of the styles."""
         formats, styles = self.by_path.values()
         codes = {one.get("numFmtId", ""): one.get("formatCode", "") for one in formats}
         return [_shown_by(one.get("numFmtId", "0"), codes) for one in styles] or ["number"]
 
 
 def _shown_by(ident: str, codes: Mapping[str, str]) -> Shown:
+    """Return what the number format with this id displays."""
     if ident in codes:
         return shown_by_code(codes[ident])
     number = int(ident) if _INDEX.fullmatch(ident) else 0
@@ -110,9 +115,12 @@ def _shown_by(ident: str, codes: Mapping[str, str]) -> Shown:
 
 
 def shown_by_code(code: str) -> Shown:
-    """Return what the code of a number format shows: m is a month unless h or s is beside it."""
+    """Return what the code of a number format displays.
+
+    The letter m means a month unless h or s is in the same section.
+    """
     found: set[Shown] = set()
-    for section in _LITERAL.sub("", code[:LONGEST_CELL]).lower().split(";"):
+    for section in _LITERAL.sub("", code[:MAX_CELL_BYTES]).lower().split(";"):
         has_time = "h" in section or "s" in section or "[m" in section
         if "y" in section or "d" in section or ("m" in section and not has_time):
             found.add("date")
@@ -122,13 +130,16 @@ def shown_by_code(code: str) -> Shown:
 
 
 class Values:
-    """What cells say in one workbook.
+    """Decoder of the cells of a workbook.
 
     Parameters
     ----------
-    shared : the shared texts.
-    styles : what each style shows a number as.
-    from_1904 : whether days are counted from 1904, and not from 1900.
+    shared : SharedTexts
+        Shared texts.
+    styles : sequence of {"number", "date", "time"}
+        What each style displays.
+    from_1904 : bool
+        True if days are counted from 1904 instead of 1900.
 
     """
 
@@ -138,13 +149,20 @@ class Values:
         self._from_1904 = from_1904
 
     def of(self, kind: str, style: str, text: str) -> Cell:
-        """Return the value of a cell; None if it is missing or can't be decoded.
+        """Return the value of a cell; None if it is missing or cannot be decoded.
 
         Parameters
         ----------
-        kind : its attribute t.
-        style : its attribute s.
-        text : of its value, or of its inline text.
+        kind : str
+            Attribute t of the cell.
+        style : str
+            Attribute s of the cell.
+        text : str
+            Text of the value, or the inline text.
+
+        Returns
+        -------
+        float, str, bool, datetime or None
 
         """
         if kind in ("str", "inlineStr"):
@@ -161,18 +179,22 @@ class Values:
         return self._number(stated, shown) if kind == "n" and shown is not None else None
 
     def _shown(self, style: str) -> Shown | None:
-        """Return what a style shows a number as; None for a style that the workbook lacks."""
+        """Return what a style displays; None for an unknown style."""
         at = int(style) if _INDEX.fullmatch(style) else len(self._styles)
         return self._styles[at] if at < len(self._styles) else None
 
     def _number(self, stated: str, shown: Shown) -> Cell:
+        """Return a number, or a date if the style displays dates."""
         number = float(stated) if _NUMBER.fullmatch(stated) else math.inf
         if not math.isfinite(number):
             return None
         return _date_of(number, self._from_1904) if shown == "date" else number
 
     def _stated_date(self, stated: str, shown: Shown) -> Cell:
-        """Return a date that is written as such; a time of day or a duration counts in days."""
+        """Return a date that is written as text.
+
+        A time of day or a duration becomes a number of days.
+        """
         days = _days_of(stated)
         moment = None if days is not None else moment_of(stated)
         if moment is None:
@@ -183,8 +205,8 @@ class Values:
 
 
 def unescaped(text: str) -> str | None:
-    """Return a text with its characters that XML can't hold, `_x0000_`; None if it is too long."""
-    if len(text) > LONGEST_CELL:
+    """Replace codes such as `_x0000_` by their characters; return None if the text is too long."""
+    if len(text) > MAX_CELL_BYTES:
         return None
     if "_x" not in text:
         return text
@@ -193,7 +215,7 @@ def unescaped(text: str) -> str | None:
 
 
 def _days_of(stated: str) -> float | None:
-    """Return the days of a time of day or of a duration; None for another text."""
+    """Return the number of days of a time of day or a duration; None for any other text."""
     if (clock := _CLOCK.fullmatch(stated)) is not None:
         parts = ["0", *clock.groups("0")]
     elif (duration := _DURATION.fullmatch(stated)) is not None and any(duration.groups()):
@@ -220,7 +242,7 @@ def _date_of(days: float, from_1904: bool) -> datetime | None:
 
 
 def _serial_of(moment: datetime, from_1904: bool) -> float:
-    """Return the number of days that a date stands for if its format shows a time only."""
+    """Return the number of days of a date whose format displays only a time."""
     days = (moment - _DAY_ZERO[from_1904]) / timedelta(microseconds=DAY)
     early = not from_1904 and 1 <= days < _FALSE_LEAP_DAY + 1
     return days - early

@@ -1,10 +1,10 @@
-"""Spark data frames: every task sums its rows, and the sums are added exactly.
+"""Source of Spark data frames: each task sums its rows, and dpcov adds the sums exactly.
 
-dpcov calls the DataFrame API only, so Spark Connect works too. dpcov must be installed in the same
-version where Spark's Python workers run.
+dpcov uses only the DataFrame API, so Spark Connect works too. Spark's Python workers need the same
+version of dpcov.
 
-The packed sums are private data. They travel in Spark's shuffle files and to the driver; with
-persons, the ids and integer rows do so too. `benchmarks/spark.py` has the model of their size.
+The packed sums are private data. Spark transfers them in its shuffle files and to the driver. With
+persons, Spark also transfers the ids and the integer rows. `benchmarks/spark.py` models the size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpcov.rows.encoder import Encoder
     from dpcov.rows.schema import Schema
 
-TYPES = {
+TYPES = {  # Arrow type of each Spark type.
     "byte": pa.int8(),
     "short": pa.int16(),
     "integer": pa.int32(),
@@ -56,29 +56,31 @@ TYPES = {
 }
 SUMS = "part bigint, units bigint, integers binary"
 IMAGES = "id binary, rank bigint, image binary"
-PLACED = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
-MERGERS = 8  # as many sums reach the driver at most
-STREAM = "A streaming data frame never ends. Give one that is read from stored data."
+PLACE_EXPRESSION = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
+MERGERS = 8  # Maximum number of sums that reach the driver.
+STREAM = "A streaming data frame never ends. Pass a data frame that is read from stored data."
 CHANGING = (
-    "The query of this Spark data frame draws random numbers or numbers its rows, so that one row "
-    "changes others. Store the frame, and give what is read from there. Nothing was spent."
+    "The query of this Spark data frame uses random numbers or row numbers, so one row can "
+    "change others. Store the frame and pass the stored table. Nothing was spent."
 )
-# As a plan spells what depends on more than a row, where Spark does not say it itself.
+# Words of a query plan for functions that depend on more than one row.
 _SAMPLED = re.compile(r"^\W*Sample [0-9]", re.MULTILINE)
 _CHANGING = re.compile(
     r"\b(rand|randn|random|uniform|randstr|uuid|shuffle|monotonically_increasing_id|"
     r"spark_partition_id|input_file_\w+)\(",
     re.IGNORECASE,
 )
-FIELDS = "spark.sql.debug.maxToStringFields"  # how many of them a plan spells
+MAX_FIELDS_SETTING = (
+    "spark.sql.debug.maxToStringFields"  # Setting for the number of fields in a plan's text.
+)
 NO_WORKERS = (
-    "The Python workers of this Spark cluster can't run this version of dpcov: install it, and the "
-    "same Python, where they run. Nothing was spent."
+    "The Python workers of this Spark cluster cannot run this version of dpcov. Install the "
+    "same versions of dpcov and Python on the workers. Nothing was spent."
 )
 
 
 def is_frame(data: object) -> bool:
-    """Whether `data` is a Spark data frame, of a classic session or of Spark Connect."""
+    """Return True if the data is a Spark data frame, of a classic session or of Spark Connect."""
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
         for kind in type(data).__mro__
@@ -86,9 +88,16 @@ def is_frame(data: object) -> bool:
 
 
 class SparkSource(Source):
-    """A Spark data frame; its rows stay in the cluster."""
+    """Source of a Spark data frame, whose rows stay in the cluster.
 
-    door = "spark"
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Table.
+
+    """
+
+    kind = "spark"
     ordered = False
 
     def __init__(self, frame: Any) -> None:
@@ -108,11 +117,15 @@ class SparkSource(Source):
         }
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        raise SourceError("The rows of a Spark data frame are read where they are.")
+        """Raise `SourceError`, because the rows stay in the cluster."""
+        raise SourceError(
+            "The rows of a Spark data frame stay in the cluster. Convert the frame to a local "
+            "table."
+        )
 
     @quiet(NO_WORKERS)
     def require_workers(self) -> None:
-        """Refuse, before anything is spent, a cluster whose workers have another dpcov, or none."""
+        """Raise `SourceError` if a worker has another version of dpcov, before budget is spent."""
         if self._workers_run:
             return
         one = self._frame.sparkSession.range(0, 1, 1, 1)
@@ -122,29 +135,39 @@ class SparkSource(Source):
         self._workers_run = True
 
     def columns(self, names: Sequence[str]) -> Any:
-        """A frame of these columns in this order, found by their place, whatever their names."""
+        """Return a frame with these columns in this order, selected by position."""
         plain = self._frame.toDF(*(f"c{at}" for at in range(len(self.names))))
         return plain.select(*(f"c{self.names.index(name)}" for name in names))
 
 
 class SparkRows(Rows):
-    """The rows of a Spark data frame, seen through its schema.
+    """Rows of a Spark data frame with a schema.
 
-    Moments and counts are those of the same rows in one file, to the last bit; groups are drawn by
-    the tasks, hence with the same law.
+    Second moments and counts equal the results for a file with the same rows. The tasks draw the
+    groups, with the same distribution.
+
+    Parameters
+    ----------
+    schema : Schema
+        Declared columns.
+    source : Source
+        Source of the frame, possibly filtered.
+    threads : int
+        Unused.
+
     """
 
-    tells_rows = False  # they may not fit in memory
+    has_rows = False  # the rows might not fit into memory
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
         super().__init__(schema, source, threads=threads)
         self._tests = source.tests if isinstance(source, FilteredSource) else ()
-        self._source = source  # the cluster finds a person's rows
+        self._source = source  # the cluster groups the rows by person
         self._table = _unfiltered(source)
         self._table.require_workers()
 
     def integer_rows(self) -> IntegerRows:
-        """Can't be told: they may not fit in memory."""
+        """Raise `MechanismError`, because the rows might not fit into memory."""
         raise MechanismError(IN_MEMORY)
 
     def _sums(
@@ -154,6 +177,7 @@ class SparkRows(Rows):
         groups: int = 1,
         labels: Entropy | None = None,
     ) -> list[tuple[Total, int]]:
+        """Return the sum over the rows of each group, and its number of privacy units."""
         key = b"" if labels is None else labels.words(4).tobytes()
         columns = tuple(with_tested(self.schema.needed, self._tests))
         query = Query(self.schema, columns, encoder, empty, groups, self._tests, key)
@@ -165,60 +189,89 @@ class SparkRows(Rows):
 
 
 def packed_sums(query: Query, frame: Any) -> Any:
-    """A frame of the packed sums of each task that has rows of `frame`. SENSITIVE."""
+    """Return a frame with the packed sums of each task, without noise.
+
+    Parameters
+    ----------
+    query : Query
+        Query of the tasks.
+    frame : pyspark.sql.DataFrame
+        Rows.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+
+    """
     unit = query.schema.unit
     if unit is None:
         return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
     ranked = _mapped(frame, functools.partial(images, query), IMAGES)
-    # What failed tasks sent in place of images has no id, hence a place of its own, and is kept.
-    chosen = ranked.selectExpr("id", "image", PLACED).where(f"place <= {unit.max_rows}")
+    # A failed task returns a row without an id. Such a row comes first in its group and is kept.
+    chosen = ranked.selectExpr("id", "image", PLACE_EXPRESSION).where(f"place <= {unit.max_rows}")
     return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
 
 
 def merged_sums(sums: Any) -> Any:
-    """The `packed_sums` of all tasks, added up by `MERGERS` tasks. SENSITIVE.
+    """Return a frame with the sums of all tasks, added by `MERGERS` tasks, without noise.
 
-    All that a task sent goes to one of them. Spark runs a task again where a machine is lost, and
-    what comes out then may differ (groups are drawn afresh; the frame's own query may depend on the
-    order of rows): it replaces the whole sum of that task, never a part of it. Else what a row adds
-    might not be one w w^T to one group, which the sensitivities are for.
+    One merging task receives all parts of the sum of a task. If Spark repeats a lost task, the new
+    sum can differ, because groups are drawn again. The new sum then replaces the whole old sum and
+    never a part of it. Otherwise a row could contribute more than one w w^T to one group, and the
+    sensitivities would be wrong.
+
+    Parameters
+    ----------
+    sums : pyspark.sql.DataFrame
+        Result of `packed_sums`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+
     """
     by_task = sums.selectExpr("*", "spark_partition_id() AS task").repartition(MERGERS, "task")
     return _mapped(by_task.drop("task"), merged, SUMS)
 
 
 def is_spark(source: Source) -> bool:
-    """Whether the rows of a source are in a Spark cluster."""
+    """Return True if the rows of a source are in a Spark cluster."""
     return isinstance(_unfiltered(source), SparkSource)
 
 
 def _unfiltered(source: Source) -> Any:
+    """Return the source without its filter."""
     return source.source if isinstance(source, FilteredSource) else source
 
 
 def _arrow_type(kind: Any) -> pa.DataType:
-    """In which a column comes to the workers; one of no values for what is not read."""
+    """Return the Arrow type of a Spark type; an empty struct for an unsupported type."""
     if kind.typeName() == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
     return TYPES.get(kind.typeName(), pa.struct([]))
 
 
 def _is_deterministic(frame: Any) -> bool:
-    """Whether the frame's query is a function of each row; of Spark Connect by the plan's words."""
+    """Return True if the result for a row depends on this row alone.
+
+    For Spark Connect, the function searches the text of the query plan.
+    """
     if hasattr(frame, "_jdf"):
         analyzed = frame._jdf.queryExecution().analyzed()
         return bool(analyzed.deterministic()) and not _SAMPLED.search(analyzed.toString())
     settings = frame.sparkSession.conf
-    before = settings.get(FIELDS)
-    settings.set(FIELDS, "1000000")
+    before = settings.get(MAX_FIELDS_SETTING)
+    settings.set(MAX_FIELDS_SETTING, "1000000")
     plan = frame._explain_string(extended=True)
-    settings.set(FIELDS, before)
+    settings.set(MAX_FIELDS_SETTING, before)
     return not (_CHANGING.search(plan) or _SAMPLED.search(plan))
 
 
 def _mapped(
     frame: Any, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], columns: str
 ) -> Any:
+    """Apply a task to a frame."""
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
 
@@ -226,6 +279,6 @@ def _mapped(
 
 
 def _version(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The version of dpcov that a worker has."""
+    """Yield the version of dpcov that a worker has."""
     for _ in batches:
         yield pa.record_batch([[version("dpcov")]], names=["version"])

@@ -1,8 +1,8 @@
-"""Tables of databases: which one, whether its owner's programs are trusted, and what is refused.
+"""Source of database tables: name of the table, trust in views, and refused types.
 
-A database is a hostile place: other people's functions, operators and views must not decide what
-happens to a release. Everything is decided from names and declared types, before anything is
-booked; nothing but columns of one table, each read by itself, is asked of an engine.
+Other users of a database can define functions, operators and views. Such programs must not
+influence a release. dpcov decides everything from names and declared types before it reserves
+budget. It queries only columns of one table, each on its own.
 """
 
 from __future__ import annotations
@@ -23,42 +23,51 @@ from dpcov.rows.sources.base import Source, fits
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
-DUCKDB_MARK = slice(8, 12), b"DUCK"  # where it stands in a file's header
-DUCKDB_VERSION = slice(12, 20)  # little-endian, below 2^16: no text has so many zeros
+DUCKDB_MARK = slice(8, 12), b"DUCK"  # Position and bytes of the mark in a file's header.
+DUCKDB_VERSION = slice(12, 20)  # Position of the version, whose last six bytes are zero.
 LINK = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 NO_LINK = (
-    "This database can't be read: give a link postgresql://user@host/database, or the path of a "
-    "SQLite or DuckDB file. (The link is not shown: it may hold a password.)"
+    "dpcov cannot read this database. Pass a link such as postgresql://user@host/database, "
+    "or the path of a SQLite or DuckDB file (dpcov does not print the link, because it "
+    "might contain a password)."
 )
-NO_SUCH = (
-    "The database has no table {!r}. Give its schema too if it has another than the usual one, as "
-    "in clinic.people; PostgreSQL takes names as they are spelt, capitals too."
+NO_SUCH_TABLE = (
+    "The database has no table {!r}. Check spelling and capitals, and add the schema if "
+    "needed, as in clinic.people."
 )
 PROGRAM = (
-    "{!r} is a view, or a foreign or virtual table, or has columns that are computed when they are "
-    "read: a program, which can mix rows of several persons, or fail on one. Release a table or a "
-    "materialized view; or, if you know what it does, say {}."
+    "{!r} is a view, a foreign or virtual table, or has computed columns, and such programs "
+    "can combine rows of several persons. Release a stored table, or state that you trust "
+    "the program: {}."
 )
-NO_TABLE = "A database needs the name of a table: {}."
+NO_TABLE = "The data is a database, so dpcov needs the name of a table. Add {}."
 KEYS = {"PRIMARY KEY": "the primary key", "UNIQUE": "unique", "FOREIGN KEY": "a foreign key"}
-COLLATED = "its collation calls different texts equal; copy it into a column with a plain one"
+COLLATED = (
+    "its collation treats different texts as equal. Copy the ids into a column with a plain "
+    "collation"
+)
 
-_TOLD_APART = ("A", "a", "a ", "á")
+_DISTINCT_TEXTS = ("A", "a", "a ", "á")
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTable:
-    """A table of a database, each of whose rows is about one person alone.
+    """Table of a database, in which each row is about one person alone.
 
     Attributes
     ----------
-    database : ``postgresql://user@host/database``, or the path of a SQLite or DuckDB file. Never
-        shown: it may hold a password (better kept in PGPASSWORD or a password file).
-    table : its name, as the database spells it; ``schema.table`` where there are several schemas.
-    trust_views : whether it may be a program of its owner: a view, a foreign or virtual table, or
-        one with columns that are computed when they are read. Nothing holds of one that mixes rows
-        or fails on some.
+    database : str or Path
+        ``postgresql://user@host/database``, or the path of a SQLite or DuckDB file. dpcov never
+        prints the link, because it might contain a password. Store passwords in PGPASSWORD or a
+        password file.
+
+    table : str
+        Name of the table as the database spells it, or ``schema.table``.
+
+    trust_views : bool
+        True to accept a view, a foreign or virtual table, or computed columns. The guarantee does
+        not hold if such a program combines rows or fails for some rows.
 
     """
 
@@ -68,47 +77,67 @@ class DatabaseTable:
 
     @property
     def quoted(self) -> str:
-        """The table's name as SQL."""
+        """Name of the table as SQL."""
         return ".".join(map(quoted, self.parts))
 
     @property
     def parts(self) -> list[str]:
-        """The schema's name, if there is one, and the table's."""
+        """Name of the schema, if there is one, and name of the table."""
         found = [(a.replace('""', '"') or b) for a, b in _PART.findall(self.table)]
         if not found or _PART.sub("", self.table) != "." * (len(found) - 1) or "\0" in self.table:
-            raise SourceError(f"{self.table!r} is no name of a table.")
+            raise SourceError(
+                f"{self.table!r} is not a valid name of a table. Use the form table or "
+                "schema.table."
+            )
         return found
 
     def no_such_table(self) -> SourceError:
-        return SourceError(NO_SUCH.format(self.table))
+        """Return the error for a table that does not exist."""
+        return SourceError(NO_SUCH_TABLE.format(self.table))
 
     def require_trust(self, is_program: bool) -> None:
-        """Refuse a program that the caller does not trust."""
+        """Raise `SourceError` for a program that the caller does not trust."""
         if is_program and not self.trust_views:
             raise SourceError(PROGRAM.format(self.table, asked("trust_views")))
 
 
 class Connected(Source):
-    """A source that holds a connection: its readings end with it, so that no lock is left."""
+    """Source with a database connection; closing it ends its readings and releases all locks.
+
+    Parameters
+    ----------
+    data : DatabaseTable
+        Database and table.
+
+    """
 
     costly = True
     ordered = False
     _connection: Any = None
-    _from: str  # the table as SQL
-    _read: Mapping[str, str]  # of each column that is read, how, as SQL
+    _from: str  # Table as SQL.
+    _read: Mapping[str, str]  # SQL expression that reads each column.
 
     def __init__(self, data: DatabaseTable) -> None:
         self._data = data
         self._readings: list[Any] = []
 
     @contextlib.contextmanager
-    def _opening(self, failure: type[Exception], told: str) -> Iterator[None]:
-        """Let go of a database that is refused, or whose engine has a `failure`: say so."""
+    def _opening(self, failure: type[Exception], message: str) -> Iterator[None]:
+        """Close the database if opening it fails, and raise `SourceError` with this message.
+
+        Parameters
+        ----------
+        failure : type
+            Error class of the database library.
+        message : str
+            Message.
+
+        """
         try:
             yield
         except failure:
             self.close()
-            raise SourceError(told) from None
+            raise SourceError(message) from None
         except SourceError:
             self.close()
             raise
@@ -116,10 +145,19 @@ class Connected(Source):
     def _describe(
         self, declared: Mapping[str, str], read: Mapping[str, str], collated: Iterable[str]
     ) -> None:
-        """Take the columns with their declared types, and how some of them are read.
+        """Set the columns with their types, and run the query with LIMIT 0.
 
-        Of those that are `collated`, equality is not that of texts. The very query is run, for no
-        row.
+        Parameters
+        ----------
+        declared : mapping of str to str
+            Declared type of each column.
+
+        read : mapping of str to str
+            SQL expression that reads each supported column.
+
+        collated : iterable of str
+            Columns whose collation treats different texts as equal.
+
         """
         self._read = {name: how.format(quoted(name)) for name, how in read.items()}
         given = self._given(self._query(tuple(read)) + " LIMIT 0")
@@ -134,18 +172,20 @@ class Connected(Source):
         } | dict.fromkeys(collated, COLLATED)
 
     def _given(self, query: str) -> pa.Schema:
-        """The types in which the columns of a query come."""
+        """Return the Arrow schema of the result of a query."""
         raise NotImplementedError
 
     def _expression(self, name: str) -> str:
+        """Return the SQL expression that reads a column."""
         return self._read[name]
 
     def _query(self, columns: Sequence[str]) -> str:
+        """Return the query for the given columns."""
         chosen = [f"{self._expression(name)} AS {quoted(name)}" for name in columns]
         return f"SELECT {', '.join(chosen) or 'NULL'} FROM {self._from}"  # noqa: S608 (quoted)
 
     def close(self) -> None:
-        """Let go of the database; a reading that is under way fails."""
+        """Close the connection; a reading that is under way fails."""
         for reading in tuple(self._readings):
             with contextlib.suppress(Exception):
                 reading.close()
@@ -153,24 +193,25 @@ class Connected(Source):
             self._connection.close()
 
     def __del__(self) -> None:
+        """Close the connection."""
         with contextlib.suppress(Exception):
             self.close()
 
     def _is_plain(self, name: str, failure: type[Exception]) -> bool:
-        """Whether a column's collation tells apart what differs; asks it about letters, no row.
+        """Return True if the collation of a column distinguishes all texts; the query reads no row.
 
-        A collation that is not known to the engine is a `failure`, and not plain.
+        A collation that the engine does not know raises a `failure` and is not plain.
         """
         none = f"SELECT {quoted(name)} FROM {self._from} WHERE false"  # noqa: S608 (quoted)
-        words = " UNION ".join([none, *(f"SELECT '{word}'" for word in _TOLD_APART)])
+        words = " UNION ".join([none, *(f"SELECT '{word}'" for word in _DISTINCT_TEXTS)])
         try:
             count = self._connection.execute(f"SELECT count(*) FROM ({words})")  # noqa: S608
         except failure:
             return False
-        return bool(count.fetchall() == [(len(_TOLD_APART),)])
+        return bool(count.fetchall() == [(len(_DISTINCT_TEXTS),)])
 
     def keys(self) -> dict[str, str]:
-        """What the database's constraints on single columns say of them; for a draft."""
+        """Return the constraints on single columns in words, for the draft of a schema."""
         found: dict[str, str] = {}
         for kind, columns in self._constraints():
             if len(columns) == 1 and kind in KEYS:
@@ -178,40 +219,58 @@ class Connected(Source):
         return found
 
     def _constraints(self) -> list[tuple[str, list[str]]]:
-        """Kinds of constraints, and their columns."""
+        """Return the constraints with their columns."""
         return []
 
     @contextlib.contextmanager
     def _reading(self, cursor: Any) -> Iterator[Any]:
-        """Keep a cursor in mind until it is closed."""
+        """Register a cursor until it is closed."""
         self._readings.append(cursor)
         try:
             yield cursor
         finally:
             self._readings.remove(cursor)
-            with contextlib.suppress(Exception):  # it may be closed already
+            with contextlib.suppress(Exception):  # it might be closed already
                 cursor.close()
 
 
 def table_of(data: Any, table: str | None, trust_views: bool = False) -> Any:
-    """The table of the database `data`; without a table, the data as they are."""
+    """Return the table of a database; without a table name, return the data unchanged.
+
+    Parameters
+    ----------
+    data : object
+        Database or other data.
+    table : str or None
+        Name of the table.
+    trust_views : bool
+        True to accept views and other programs.
+
+    Returns
+    -------
+    DatabaseTable or object
+
+    """
     if table is not None:
         return DatabaseTable(data, table, trust_views)
     if trust_views:
-        raise SourceError(f"Trusted views ({named('trust_views')}) need a table of a database.")
+        raise SourceError(
+            f"Trusted views ({named('trust_views')}) need a table of a database. Add the name of "
+            "the table."
+        )
     return data
 
 
 def unfit_id(kind: str) -> str:
-    """Why ids can't be read from a column of this type."""
+    """Return the reason why a column of this type cannot contain ids."""
     return (
-        f"it is of the type {kind}, whose equality can't be told from its text; copy it into a "
-        "column of text, integer, numeric or uuid"
+        f"its type is {kind}, in which equal values can have different texts. Copy the ids "
+        "into a column of type text, integer, numeric or uuid"
     )
 
 
 def database_kind(path: Path) -> str | None:
-    """Whether a file is one of SQLite or of DuckDB, by the mark in its header."""
+    """Return "sqlite" or "duckdb" from the header of a file; None for any other file."""
     try:
         with path.open("rb") as file:
             head = file.read(DUCKDB_VERSION.stop)
@@ -224,5 +283,5 @@ def database_kind(path: Path) -> str | None:
 
 
 def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,8 +1,9 @@
-"""Tables of SQLite files, through Python's own sqlite3.
+"""Source of tables in SQLite files, with Python's module sqlite3.
 
-SQLite's cells have types of their own, whatever their column declares. Each is read by its
-column's declared type and by itself, in one way for all. (Arrow drivers for SQLite guess a column's
-type from its first rows and fail on a later cell that differs: that would tell about one cell.)
+In SQLite, each cell has its own type, whatever its column declares. dpcov reads each cell on its
+own, by the declared type of the column. (Arrow drivers for SQLite infer the type of a column from
+its first rows and fail for a later cell of another type. The failure would reveal information about
+one cell.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows, numbers_of
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, numbers_of
 from dpcov.rows.schema import level_text
 from dpcov.rows.sources.ids import EXACT, IdColumn
 from dpcov.rows.sources.sql import COLLATED, Connected, quoted
@@ -27,52 +28,65 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.sql import DatabaseTable
 
 Cells = Sequence[Any]
-BATCH_ROWS = 8192  # Python objects need about five times their number's size
-OLDEST = (3, 37)  # which can tell a table from a view
-UNREADABLE = "The SQLite file can't be read: damaged, locked by another process, or no right to."
+BATCH_ROWS = 8192  # Rows per batch; Python objects need five times the memory of the numbers.
+OLDEST_VERSION = (3, 37)  # First version of SQLite that distinguishes tables from views.
+UNREADABLE = (
+    "dpcov cannot read the SQLite file. Check that it is complete, readable and not locked by "
+    "another process."
+)
 
-# No text of at most LONGEST_CELL bytes in UTF-8 is longer, in UTF-16 either.
-_CAP = 2 * LONGEST_CELL
-# Bytes of a text: from its record's header, where SQLite can tell.
+# Maximum bytes of a text in UTF-8 or UTF-16 with at most MAX_CELL_BYTES bytes in UTF-8.
+_CAP = 2 * MAX_CELL_BYTES
+# SQL for the number of bytes of a text; new versions read it from the header of the record.
 _NEW = sqlite3.sqlite_version_info >= (3, 43)
 _SIZE = "octet_length({0})" if _NEW else "length(CAST({0} AS BLOB))"
 _SETTINGS = (
     "PRAGMA query_only = ON",
-    "PRAGMA trusted_schema = {}",  # whether a file's own text may call any function
-    "PRAGMA mmap_size = 0",  # a file that shrinks is an error, no signal
-    "BEGIN",  # one snapshot for all readings
+    "PRAGMA trusted_schema = {}",  # ON if the schema in the file can call any function.
+    "PRAGMA mmap_size = 0",  # A file that shrinks raises an error and no signal.
+    "BEGIN",  # One snapshot for all readings.
 )
-_STORED = (0, 3)  # columns that are in the file: plain, and generated when a row was written
+_STORED = (0, 3)  # Codes of stored columns: plain, and generated when a row was written.
 _COMPUTED = 2
 
 
 class SqliteSource(Connected):
-    """A table of a SQLite file, opened for reading only.
+    """Source of a table in a SQLite file, opened for reading only.
 
-    A column declared REAL (FLOAT, DOUBLE) holds numbers, BLOB bytes; any other texts, among them
-    whole and decimal numbers, spelt exactly, and truth values as SQLite has them, 1 and 0. Ids are
-    texts in every column but BLOB.
+    A column declared as REAL, FLOAT or DOUBLE contains numbers. A BLOB column contains bytes. Any
+    other column contains texts. Whole and decimal numbers become exact texts, and truth values
+    become 1 and 0. Ids are texts except in BLOB columns.
+
+    Parameters
+    ----------
+    data : DatabaseTable
+        File and table.
+
     """
 
-    door = "SQLite"
+    kind = "SQLite"
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
-        if sqlite3.sqlite_version_info < OLDEST:
-            raise SourceError("SQLite files need SQLite 3.37 or newer: this Python's is older.")
+        if sqlite3.sqlite_version_info < OLDEST_VERSION:
+            raise SourceError(
+                "SQLite files need SQLite 3.37 or newer, but this Python has an older version. "
+                "Install a newer Python."
+            )
         link = Path(data.database).absolute().as_uri() + "?mode=ro"
         with self._opening(sqlite3.Error, UNREADABLE):
             self._connection = sqlite3.connect(
                 link, uri=True, isolation_level=None, check_same_thread=False
             )
-            self._connection.text_factory = bytes  # texts may be no valid UTF-8
+            self._connection.text_factory = bytes  # texts might not be valid UTF-8
             for setting in _SETTINGS:
                 self._connection.execute(setting.format("ON" if data.trust_views else "OFF"))
             self._declared, is_program = self._described()
             data.require_trust(is_program)
             self.names = tuple(self._declared)
-            self.settled = not is_program
-            self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"  # an index has another order
+            self.repeatable = not is_program
+            # An index could change the order of rows.
+            self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"
             plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
             self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}
             self._connection.execute(self._query(self.names) + " LIMIT 0")
@@ -80,7 +94,7 @@ class SqliteSource(Connected):
         self.unfit = {name: "BLOB" for name, kind in self._declared.items() if kind == "BLOB"}
 
     def _described(self) -> tuple[dict[str, str], bool]:
-        """Declared type of each column, and whether something runs when they are read."""
+        """Return the declared type of each column, and True if reading the table runs a program."""
         *schema, table = self._data.parts
         if [name.lower() for name in schema] not in ([], ["main"]):
             raise self._data.no_such_table()
@@ -96,36 +110,42 @@ class SqliteSource(Connected):
         return declared, is_program
 
     def kinds(self) -> dict[str, Kind]:
+        """Return the most likely kind of each column."""
         return {name: _kind(declared) for name, declared in self._declared.items()}
 
     def _constraints(self) -> list[tuple[str, list[str]]]:
-        def told(pragma: str, name: str) -> list[Any]:
+        """Return the constraints of the table with their columns."""
+
+        def rows_of(pragma: str, name: str) -> list[Any]:
             return self._connection.execute(f"PRAGMA main.{pragma}({quoted(name)})").fetchall()
 
         table = self._data.parts[-1]
-        found = [("PRIMARY KEY", [c[1] for c in told("table_xinfo", table) if c[5]])]
-        for _, name, unique, _, partial in told("index_list", table):
-            columns = [column[2] for column in told("index_info", name.decode())]
+        found = [("PRIMARY KEY", [c[1] for c in rows_of("table_xinfo", table) if c[5]])]
+        for _, name, unique, _, partial in rows_of("index_list", table):
+            columns = [column[2] for column in rows_of("index_info", name.decode())]
             found += [("UNIQUE", columns)] if unique and not partial and None not in columns else []
         foreign: dict[int, list[bytes]] = {}
-        for number, _, _, column, *_ in told("foreign_key_list", table):
+        for number, _, _, column, *_ in rows_of("foreign_key_list", table):
             foreign.setdefault(number, []).append(column)
         found += [("FOREIGN KEY", columns) for columns in foreign.values()]
         return [(kind, [column.decode() for column in columns]) for kind, columns in found]
 
     def _expression(self, name: str) -> str:
+        """Return the SQL expression that reads a column."""
         return self._role(name).sql.format(quoted(name))
 
     def _role(self, name: str) -> _Role:
+        """Return how a column is read."""
         role = _role(self._declared[name])
         return _ID if isinstance(name, IdColumn) and role is not _BLOB else role
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         size = min(BATCH_ROWS, batch_rows(len(columns)))
         readers = [self._role(name).read for name in columns]
         with self._reading(self._connection.execute(self._query(columns))) as cursor:
             while rows := cursor.fetchmany(size):
-                # zip(*rows) would make an iterator of each row, which the garbage collector visits.
+                # zip(*rows) would create one iterator per row, which slows the garbage collector.
                 arrays = [read([row[j] for row in rows]) for j, read in enumerate(readers)]
                 yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
@@ -140,33 +160,46 @@ _KINDS: dict[str, Kind] = {
 
 
 def _kind(declared: str) -> Kind:
+    """Return the most likely kind of a column with this declared type."""
     if declared == "BLOB":
         return "ignored"
     return next((kind for word, kind in _KINDS.items() if re.search(word, declared)), "categorical")
 
 
 def _numbers(cells: Cells) -> pa.Array:
-    """Floats as they are, texts by the grammar of all doors."""
+    """Convert cells to numbers; texts are parsed with the rules of all data sources."""
     words = [cell for cell in cells if type(cell) is bytes]
-    if words:  # else the next line would change nothing
+    if words:  # otherwise there is nothing to parse
         parsed = iter(numbers_of(_texts(words), ()).tolist())
         cells = [next(parsed) if type(cell) is bytes else cell for cell in cells]
     return pa.array(cells, pa.float64())
 
 
 def _texts(cells: Cells) -> pa.Array:
-    """Texts as they are, floats spelt so that they are read back."""
+    """Convert cells to texts; floats become texts that represent them exactly."""
     held = _bytes([level_text(c).encode() if type(c) is float else c for c in cells])
     return pa.Array.from_buffers(pa.large_string(), len(held), held.buffers())
 
 
 def _bytes(cells: Cells) -> pa.Array:
+    """Convert cells to an Arrow array of bytes."""
     return pa.array(cells, pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """How the cells of a column are read: what SQLite gives of one, and what becomes of it."""
+    """Way to read the cells of a column.
+
+    Attributes
+    ----------
+    sql : str
+        SQL expression with a place for the column.
+    read : callable
+        Function that converts the results to an Arrow array.
+    type : pyarrow.DataType
+        Type of this array.
+
+    """
 
     sql: str
     read: Callable[[Cells], pa.Array]
@@ -180,25 +213,26 @@ _NUMBER = _Role(
     _numbers,
     pa.float64(),
 )
-_EXACTLY = (  # an integer's text is exact, a float's would not be
+_EXACTLY = (  # SQLite's text of an integer is exact, but its text of a float is not
     f"CASE typeof({{0}}) WHEN 'text' THEN {_CAPPED} WHEN 'integer' THEN CAST({{0}} AS TEXT) "
     "WHEN 'real' THEN "
 )
 _TEXT = _Role(_EXACTLY + "{0} END", _texts, pa.large_string())
-_ID = _Role(  # a float beyond is what became of several ids when they were stored
+_ID = _Role(  # a larger float can represent several ids
     _EXACTLY + f"CASE WHEN {{0}} BETWEEN -{EXACT} AND {EXACT} THEN {{0}} END END",
     _texts,
     pa.large_string(),
 )
 _BLOB = _Role(
-    f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {LONGEST_CELL} THEN {{0}} END "
-    "END",
+    f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {MAX_CELL_BYTES} "
+    "THEN {0} END END",
     _bytes,
     pa.large_binary(),
 )
 
 
 def _role(declared: str) -> _Role:
+    """Return how a column with this declared type is read."""
     if declared == "BLOB":
         return _BLOB
     number = re.search("REAL|FLOA|DOUB", declared) and "INT" not in declared

@@ -1,7 +1,8 @@
-"""Stata's data files, cell by cell.
+"""Source of Stata files, read cell by cell.
 
-libreadstat, which reads files of other programs, takes strL texts for UTF-8 whatever they are, and
-misses how formats up to 105 store missing numbers; so dpcov reads these files itself.
+The library libreadstat reads files of other programs, but has two faults in Stata files. It decodes
+strL texts as UTF-8 in every case, and it misses the missing values of formats up to 105. dpcov
+therefore reads Stata files itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpcov.core.arrays import AnyArray
 from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.dates import DAY, SECOND
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources.base import Source
@@ -36,31 +37,34 @@ _TYPES = {
     "float": pa.float32(),
     "double": pa.float64(),
 }
-_LARGEST = {"byte": 100, "int": 32_740, "long": 2_147_483_620}  # numbers; beyond are missing ones
-_LARGEST_OLD = {"byte": 126, "int": 32_766, "long": 2_147_483_646}  # before format 113
+# Largest valid number of each type; larger numbers are missing values. Source: Stata's help.
+_LARGEST = {"byte": 100, "int": 32_740, "long": 2_147_483_620}
+_LARGEST_OLD = {"byte": 126, "int": 32_766, "long": 2_147_483_646}  # Before format 113.
 _LARGEST_FLOAT = {
     "float": np.nextafter(np.float32(2.0**127), np.float32(0)),
     "double": np.nextafter(2.0**1023, 0.0),
 }
-_OLD_MISSING = 2.0**333  # the missing double up to format 105
-_BLOCK_BYTES = 2**26  # of rows that are read at once
+_OLD_MISSING = 2.0**333  # Missing value of the type double up to format 105.
+_BLOCK_BYTES = 2**26  # Maximum bytes of rows that are read at once.
 
 
 class StataSource(Source):
-    """A Stata file, read in parts; value labels are not read for values.
+    """Source of a Stata file, read in parts; values are not replaced by their labels.
 
     Parameters
     ----------
-    path : of the file.
-    options : the encoding of texts, for a file whose texts are in none that its format has.
+    path : Path
+        File.
+    options : FileOptions
+        States the encoding of texts if it differs from the encodings of the file's format.
 
     """
 
-    door = "Stata"
+    kind = "Stata"
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
-        self._path, broken = path, BROKEN.format(repr(shown(path)), self.door)
+        self._path, broken = path, BROKEN.format(repr(shown(path)), self.kind)
         self._layout = quiet(broken)(layout_of)(path)
         self._stated = None if options.encoding == "utf-8" else options.encoding
         self._encodings = _encodings(self._layout.version, self._stated)
@@ -72,19 +76,21 @@ class StataSource(Source):
         self.types = {name: _type(field) for name, field in self._fields.items()}
 
     def labels(self) -> dict[str, dict[float | str, str]]:
-        """Return value labels of each column that has some, without those of missing values."""
+        """Return the value labels of each column, without labels of missing values."""
         pyreadstat = library("pyreadstat", "value labels need their library", SourceError)
-        read = quiet(f"The value labels of {shown(self._path)!r} can't be read.")(
-            pyreadstat.read_dta
-        )
+        read = quiet(
+            f"dpcov cannot read the value labels of {shown(self._path)!r}. Save the file again "
+            "in Stata."
+        )(pyreadstat.read_dta)
         _, about = read(str(self._path.absolute()), encoding=self._stated, metadataonly=True)
         found = {
-            name: {value: label for value, label in told.items() if not isinstance(value, str)}
-            for name, told in about.variable_value_labels.items()
+            name: {value: label for value, label in labels.items() if not isinstance(value, str)}
+            for name, labels in about.variable_value_labels.items()
         }
-        return {name: told for name, told in found.items() if told and name in self.types}
+        return {name: labels for name, labels in found.items() if labels and name in self.types}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         fields = [self._fields[name] for name in columns]
         size = self._rows_at_once(fields)
         view = np.dtype(
@@ -101,7 +107,10 @@ class StataSource(Source):
                 count = min(size, self._layout.rows - first)
                 content = rows.read(count * self._layout.width)
                 if len(content) != count * self._layout.width:
-                    raise SourceError("The data file changed while it was read.")
+                    raise SourceError(
+                        "The data file changed while dpcov read it. Use a file that no program "
+                        "changes."
+                    )
                 held = np.frombuffer(content, view, count)
                 arrays = [
                     self._array(field, held[str(at)], texts) for at, field in enumerate(fields)
@@ -109,19 +118,20 @@ class StataSource(Source):
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def _rows_at_once(self, fields: Sequence[Field]) -> int:
-        """Return a number of rows whose cells fit into memory, however long their texts are."""
-        longest = LONGEST_CELL * sum(field.kind == "strL" for field in fields)
+        """Return the number of rows whose cells fit into memory, even with the longest texts."""
+        longest = MAX_CELL_BYTES * sum(field.kind == "strL" for field in fields)
         most = _BLOCK_BYTES // (self._layout.width + longest)
         return max(1, min(batch_rows(len(fields)), most))
 
     def _stored(self, field: Field) -> str:
-        """Return NumPy's type of a column's cells as they are stored."""
+        """Return the NumPy type of the stored cells of a column."""
         if field.kind == "str":
             return f"V{field.width}"
         order = ">" if self._layout.order == "big" else "<"
         return order + NUMBERS.get(field.kind, "u8")
 
     def _array(self, field: Field, stored: AnyArray, texts: BinaryIO) -> pa.Array:
+        """Convert stored cells to an Arrow array."""
         if field.kind == "str":
             return texts_from(map(_up_to_zero, stored.tolist()), self._encodings)
         values = stored.astype(stored.dtype.newbyteorder("="))
@@ -134,7 +144,7 @@ class StataSource(Source):
         return moments_from(numbers, unit[1], _ORIGIN, unit[0])
 
     def _absent(self, kind: str, values: AnyArray) -> AnyArray:
-        """Return which numbers stand for a missing one, in the way of the file's format."""
+        """Return True for numbers that stand for missing values in the format of the file."""
         version = self._layout.version
         whole = _LARGEST if version > 112 else _LARGEST_OLD
         absent: AnyArray = ~(values <= (whole | _LARGEST_FLOAT)[kind])
@@ -143,7 +153,7 @@ class StataSource(Source):
         return absent
 
     def _contents(self, stored: AnyArray, texts: BinaryIO) -> Iterator[bytes | None]:
-        """Return the bytes of strL cells; None for a cell without content, or with too much."""
+        """Yield the bytes of strL cells; None if the content is missing or too long."""
         keys = self._layout.keys(stored)
         places, lengths = self._layout.blocks.find(keys)
         for key, place, length in zip(
@@ -155,15 +165,16 @@ class StataSource(Source):
                 yield None
             else:
                 texts.seek(place)
-                content = _up_to_zero(texts.read(min(length, LONGEST_CELL + 1)))
-                yield content if len(content) <= LONGEST_CELL else None
+                content = _up_to_zero(texts.read(min(length, MAX_CELL_BYTES + 1)))
+                yield content if len(content) <= MAX_CELL_BYTES else None
 
 
 def _encodings(version: int, stated: str | None) -> list[str]:
-    """Return in which encodings each text is tried, in this order.
+    """Return the encodings to try for each text, in order.
 
-    Texts are UTF-8 from format 118 on. Before, Stata writes them as the computer does, while other
-    programs write UTF-8, which texts in Windows-1252 almost never are by chance.
+    From format 118 on, texts are UTF-8. In earlier formats, Stata uses the encoding of the
+    computer, but other programs write UTF-8. A text in Windows-1252 is almost never valid UTF-8 by
+    chance.
     """
     if version > 117:
         return ["utf-8", *([stated] if stated else [])]
@@ -171,12 +182,13 @@ def _encodings(version: int, stated: str | None) -> list[str]:
 
 
 def _name(raw: bytes, encodings: Sequence[str]) -> str:
+    """Decode the name of a column."""
     (found,) = texts_from([raw], encodings).to_pylist()
     return raw.decode("latin-1") if found is None else str(found)
 
 
 def _unit(field: Field) -> tuple[pa.DataType, int] | None:
-    """Return the type of a column of dates or times, and the microseconds of one unit of it."""
+    """Return the type of a date or time column and the microseconds per unit, or None."""
     for kind, (form, unit) in zip((pa.date32(), TIME), _DATES, strict=True):
         if form.fullmatch(field.form):
             return kind, unit
@@ -184,6 +196,7 @@ def _unit(field: Field) -> tuple[pa.DataType, int] | None:
 
 
 def _type(field: Field) -> pa.DataType:
+    """Return the Arrow type of a column."""
     if field.kind not in NUMBERS:
         return pa.large_string()
     unit = _unit(field)
@@ -191,4 +204,5 @@ def _type(field: Field) -> pa.DataType:
 
 
 def _up_to_zero(content: bytes) -> bytes:
+    """Return the bytes before the first zero byte."""
     return content.split(b"\0", 1)[0]

@@ -1,16 +1,18 @@
-"""CSV and TSV files, also compressed, and text on standard input: a row is a record.
+"""Source of CSV and TSV files, also compressed, and of text on standard input.
 
-Bytes become whole lines of UTF-8 (`Lines`), lines become rows (`Reader`), and of the records among
-them the parser makes cells: it gets nothing but records, so that it can neither refuse one nor see
-more or fewer. Numbers as other countries write them become plain decimals (`Notation`), each cell
-on its own.
+`Lines` splits the bytes into whole lines of UTF-8. `Reader` groups the lines into rows and decides
+which rows are valid records. Arrow's parser receives only valid records, so it can neither refuse a
+record nor find another number of records. `Notation` converts numbers in the notation of other
+countries to plain decimals, cell by cell.
 
-Where the records are is told by a rule that looks no further than a fixed number of lines. The
-rule, and how far a broken record can reach by it, are proved in docs/proofs/records.md. Here it is
-worked out for all lines of a block at once. A quote turns "outside" into "inside" and back,
-whatever else it is; so all that matters of a line is whether its quotes are odd in number (then it
-ends on the other side than it begins), and for either side on which it may begin, whether its
-quotes stand where they may and how many separators are outside.
+The rule that finds records uses only a fixed number of following lines. docs/proofs/records.md
+proves the rule and bounds the effect of a malformed record. The code applies the rule to all lines
+of a block at once. Each quote character switches between inside and outside of a quoted cell. Three
+properties of a line matter, for both possible states at its start:
+
+- Whether its number of quotes is odd. The state then changes.
+- Whether its quotes are at allowed positions.
+- The number of separators outside quotes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ import pyarrow.csv as pacsv
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.numbers import trimmed, with_hyphens
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
@@ -45,53 +47,63 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import AnyArray, Booleans, Integers
 
-CHUNK = 2**20  # bytes that are read at once
-LONGEST_RECORD = 2**22  # bytes, its line ends among them
-LINE_END = re.compile(rb"\r\n?|\n")  # what ends a line: CRLF, LF or CR
+CHUNK_BYTES = 2**20  # Number of bytes that are read at once.
+MAX_RECORD_BYTES = 2**22  # Maximum bytes of a record, including its line ends.
+LINE_END = re.compile(rb"\r\n?|\n")  # End of a line: CRLF, LF or CR.
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF, CR = 10, 13
 STANDARD_INPUT = "-"
-SEPARATORS = ",;\t|"  # the usual ones
-SPACES = "\u00a0\u2007\u2009\u202f"  # that group thousands, one as another: they look alike
+SEPARATORS = ",;\t|"  # Common separators.
+SPACES = "\u00a0\u2007\u2009\u202f"  # Spaces that group thousands; each one matches all of them.
 NOT_REGULAR = (
-    "{} is no regular file. To read a table from a pipe, give - as its name and the pipe as "
-    "standard input: dpcov release - ... < PIPE"
+    "{} is not a regular file. To read a pipe, use - as the file name: dpcov release - ... < PIPE"
 )
-NO_COLUMNS = (
-    "A file without a header needs its columns declared in the schema, all of them and in order"
-)
-FOR_A_DRAFT = "; for a draft of one, say how many there are with --columns."
-ONCE = "Standard input can be read only once. Save the table in a file."
+NO_COLUMNS = "A file without a header needs a declaration of each column in the schema, in order"
+FOR_A_DRAFT = ". For a draft of a schema, state the number of columns with --columns."
+ONCE = "Standard input can be read only once. Save the table in a file and use its path."
 LINES = "Each line of the text file is one row: a record with line breaks counts as several rows."
 RECORDS = (
-    "This assumes that the file follows RFC 4180, without lone carriage returns outside quotes "
-    "(pandas and Python's csv write them by default; quoting=csv.QUOTE_ALL avoids it). Otherwise "
-    "one record counts as up to {reach:,} rows, and as more if it has more than {lines:,} lines, "
-    "with as many times the epsilon: see docs/proofs/records.md."
+    "The guarantee assumes that the file follows RFC 4180, without lone carriage returns "
+    "outside quotes (pandas and Python's csv write them by default; quoting=csv.QUOTE_ALL "
+    "avoids them). A malformed record counts as up to {reach:,} rows, and as more if it has "
+    "more than {lines:,} lines. Its epsilon is then as many times larger: see "
+    "docs/proofs/records.md."
 )
-COUNT_LINES = 'set records = "lines" under [file] in the schema if no cell holds a line break'
+COUNT_LINES = 'set records = "lines" under [file] in the schema if no cell contains a line break'
 
 
 class TextSource(Source):
-    """A delimited text file, streamed; columns are named by its header or by the schema.
+    """Source of a delimited text file, read as a stream, with names from its header or the schema.
 
     Parameters
     ----------
-    path : of the file; "-" is standard input, which is read once.
-    options : how the file is written.
-    declared : names of the columns, in order where the file has no header.
-    numbers : names of the columns whose cells are numbers, written as `options` say.
+    path : Path
+        File; "-" is standard input, which can be read once.
+
+    options : FileOptions
+        How the file is written.
+
+    declared : tuple of str
+        Names of the columns, in order if the file has no header.
+
+    numbers : frozenset of str
+        Columns whose cells are numbers in the notation of the options.
 
     Attributes
     ----------
-    cells : the names of all columns, in order; empty for one without a name.
-    padded : places in `cells` of the names from which blanks were stripped.
-    advice : the separator to declare, where the first record, kept apart by it, has all columns
-        that are declared; otherwise nothing. It rests on names that are public, and on no cell.
+    cells : tuple of str
+        Names of all columns in order; empty for a column without a name.
+
+    padded : sequence of int
+        Positions in `cells` of names that had outer blanks.
+
+    advice : str
+        Advice to declare another separator, if this separator finds all declared columns in the
+        header; otherwise empty. The advice depends on public names and on no cell.
 
     """
 
-    door = "csv"
+    kind = "csv"
     costly = True
     padded: Sequence[int] = ()
     how_to_count = COUNT_LINES
@@ -103,8 +115,8 @@ class TextSource(Source):
         declared: tuple[str, ...],
         numbers: frozenset[str] = frozenset(),
     ) -> None:
-        self.settled = str(path) != STANDARD_INPUT
-        if self.settled and not path.is_file():
+        self.repeatable = str(path) != STANDARD_INPUT
+        if self.repeatable and not path.is_file():
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
         self._path = path
         self._declared = declared
@@ -113,8 +125,8 @@ class TextSource(Source):
         self._foreign = frozenset[str]() if self._notation.plain else numbers
         self._grammar = _grammar(options)
         lines, header = self._opened()
-        self._waiting = None if self.settled else lines
-        if self.settled:
+        self._waiting = None if self.repeatable else lines
+        if self.repeatable:
             lines.close()
         cells = self.cells = self._header(header) if options.header else declared
         if not cells:
@@ -122,31 +134,32 @@ class TextSource(Source):
         self._width = len(cells) + (options.extra_cell is not None)
         first = int(options.extra_cell == "first")
         self._places = {name: first + at for at, name in enumerate(cells)}
-        self.names = tuple(name for name in cells if name)  # columns without a name are left out
+        self.names = tuple(name for name in cells if name)  # without columns that have no name
         self.types = dict.fromkeys(self.names, pa.string())
         self._grammar = _grammar(options, self._width)
         self.rows_are_lines = self._grammar.one_line
 
     @property
     def reach(self) -> int:
-        """How many rows one record can change, if records may break the format."""
+        """Number of rows that one malformed record can change."""
         return self._grammar.reach
 
     @property
     def caveat(self) -> str:
-        """What is not protected on account of how rows are told."""
+        """Description of what the guarantee does not cover because of the rule for records."""
         if self.rows_are_lines:
             return LINES
         return RECORDS.format(reach=self.reach, lines=self._grammar.lines)
 
     def kinds(self) -> dict[str, Kind]:
-        """Tell nothing of the columns: what their cells look like is not public."""
+        """Return the kind "unknown" for each column, because the cells are not public."""
         return dict.fromkeys(self.names, "unknown")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches of texts."""
         wanted, size = list(columns), batch_rows(len(columns))
-        # Arrow's reader takes signals in the main thread, and loses one that comes as it ends: in
-        # another thread it leaves them to Python.
+        # In the main thread, Arrow's reader handles signals and can lose one at its end. In another
+        # thread, Python handles all signals.
         with closing(self.blocks()) as blocks, ThreadPoolExecutor(1) as parser:
             for block in blocks:
                 cells = parser.submit(self._parsed, block, wanted).result()
@@ -159,12 +172,21 @@ class TextSource(Source):
                     )
 
     def blocks(self, separator: str | None = None, more_cells: int = 0) -> Generator[Block]:
-        """All rows below the header, in order; as another separator would keep their cells apart.
+        """Yield all rows below the header in order.
 
-        Another separator, or so many more cells than declared, is for `dpcov check`, of a file that
-        may be declared wrong.
+        Parameters
+        ----------
+        separator : str, optional
+            Another separator, for `dpcov check`.
+        more_cells : int
+            Number of additional cells per record, for `dpcov check`.
+
+        Yields
+        ------
+        Block
+
         """
-        if self.settled:
+        if self.repeatable:
             lines, _ = self._opened()
         elif self._waiting is None:
             raise SourceError(ONCE)
@@ -179,17 +201,19 @@ class TextSource(Source):
                 yield block
 
     def _parsed(self, block: Block, wanted: list[str]) -> list[pa.Array]:
-        """Cells of the wanted columns, of the records only."""
+        """Return the cells of the wanted columns, for valid records only."""
         count = int(block.is_record.sum())
         if not count:
             return [pa.array([], pa.string())] * len(wanted)
-        marked = block.text.startswith(BYTE_ORDER_MARK)  # the parser would drop it: it is content
+        marked = block.text.startswith(
+            BYTE_ORDER_MARK
+        )  # the parser would remove the mark, which is content here
         text = (
             self.options.separator.encode() * (self._width - 1) + b"\n" + block.text
             if marked
             else block.text
         )
-        names = [str(at) for at in range(self._width)]  # those of the header may occur twice
+        names = [str(at) for at in range(self._width)]  # names in the header can repeat
         found = [names[self._places[name]] for name in wanted]
         table = pacsv.read_csv(
             pa.BufferReader(text),
@@ -211,12 +235,14 @@ class TextSource(Source):
         )
         table = table.slice(int(marked))
         if table.num_rows != count:
-            raise SourceError("The parser found other rows than there are records.")
+            raise SourceError(
+                "The parser and dpcov found different numbers of records. Report this as a bug."
+            )
         cells = zip(wanted, (table[name].combine_chunks() for name in found), strict=True)
         return [self._notation.plainly(c) if n in self._foreign else c for n, c in cells]
 
     def _opened(self) -> tuple[Lines, bytes]:
-        """The lines below the header, and the header, if there is one."""
+        """Open the file and return the lines below the header, and the header."""
         options, stream = self.options, self.stream()
         lines = Lines(decoded(stream.read, options.encoding), stream.close)
         for _ in range(options.skip_lines):
@@ -226,14 +252,14 @@ class TextSource(Source):
             header = lines.next()
         quote = (options.quote_sign or "").encode()
         for _ in range(1, self._grammar.lines):
-            if header.count(quote) % 2 == 0 or len(header) > LONGEST_RECORD:
+            if header.count(quote) % 2 == 0 or len(header) > MAX_RECORD_BYTES:
                 break
             header += lines.next()
         return lines, header
 
     def stream(self) -> Any:
-        """The bytes of the table, not compressed; with `read` and `close`."""
-        options, held = self.options, self.settled
+        """Open the uncompressed bytes of the table, with the methods `read` and `close`."""
+        options, held = self.options, self.repeatable
         gzip = options.compression == "gzip" or (
             options.compression == "auto" and self._path.name.lower().endswith(".gz")
         )
@@ -241,27 +267,39 @@ class TextSource(Source):
         return pa.CompressedInputStream(file, "gzip") if gzip else file
 
     def _header(self, header: bytes) -> tuple[str, ...]:
-        """Names of the columns, from the header and those that are declared; empty for no name."""
-        name = repr(shown(self._path)) if self.settled else "standard input"
+        """Return the names of the columns; empty for a column without a name.
+
+        Raises
+        ------
+        SourceError
+            The first record is not a valid header.
+
+        """
+        name = repr(shown(self._path)) if self.repeatable else "standard input"
         where, encoding = f"The first record of {name}", self.options.encoding.upper()
-        if len(header) > LONGEST_RECORD:
-            raise SourceError(f"{where} is longer than {LONGEST_RECORD >> 20} MiB.")
+        if len(header) > MAX_RECORD_BYTES:
+            raise SourceError(
+                f"{where} is longer than {MAX_RECORD_BYTES >> 20} MiB. Check that the file is a "
+                "text table."
+            )
         try:
             text = header.decode()
         except UnicodeDecodeError:
             text = "\ufffd"
         if "\ufffd" in text:
             raise SourceError(
-                f"{where} is not {encoding} text: see encoding under [file], which for files of "
-                'Excel in the west of Europe is "cp1252". If it is no text at all, save the table '
-                "as Parquet or CSV with the program that wrote it."
+                f'{where} is not {encoding} text. Set encoding under [file] ("cp1252" for '
+                "files of Excel in western Europe), or save the table as Parquet or CSV in "
+                "UTF-8."
             )
         self.advice = self._other_separator(text)
         names = self._split(text, self.options.separator)
         written = self._cells(text, self.options.separator)
         self.padded = [at for at, (a, b) in enumerate(zip(written, names, strict=True)) if a != b]
         if names and not any(names):
-            raise SourceError(f"{where} is empty: a header with the columns' names is needed.")
+            raise SourceError(
+                f"{where} is empty, but dpcov needs a header with the column names. Add the header."
+            )
         named = [name for name in names if name]
         if not ((self._declared and set(self._declared) <= {*named}) or is_header({*named})):
             raise SourceError(no_header(where) + self.advice)
@@ -269,19 +307,19 @@ class TextSource(Source):
             twice = next(one for one in named if named.count(one) > 1)
             places = [at for at, one in enumerate(names, 1) if one == twice]
             raise SourceError(
-                f"The cells {places[0]} and {places[1]} of {_lowered(where)} are the same name. "
-                "Rename one of the columns, or leave it out."
+                f"The cells {places[0]} and {places[1]} of {_lowered(where)} contain the "
+                "same name. Rename or delete one of the columns."
             )
         return names
 
     def _other_separator(self, header: str) -> str:
-        """Advice to declare a usual separator that makes the declared columns of a header.
+        """Return advice to declare a common separator that finds the declared columns in a header.
 
-        Where none is declared, as for a draft, whose names are made public, one that makes several
-        names of what is none or a single one.
+        For a draft of a schema, no columns are declared. The advice then requires that the
+        separator gives several valid names and the declared separator does not.
         """
         if not self._declared and not spelled("", "in a shell"):
-            return ""  # somebody else's first record may be a row
+            return ""  # the first record might be a person's row
         found = self._split(header, self.options.separator)
         if set(self._declared) <= set(found) if self._declared else len(found) > 1:
             return ""
@@ -292,10 +330,11 @@ class TextSource(Source):
         return ""
 
     def _split(self, record: str, separator: str) -> tuple[str, ...]:
+        """Split a record into names without outer blanks."""
         return tuple(name.strip() for name in self._cells(record, separator))
 
     def _cells(self, record: str, separator: str) -> list[str]:
-        """Cells of a record; none, if it breaks the format."""
+        """Split a record into cells; return no cells for a malformed record."""
         text = re.sub(r"(\r\n?|\n)\Z", "", record)
         quote = self.options.quote_sign
         if quote is None:
@@ -309,34 +348,36 @@ class TextSource(Source):
 
 
 def _advice(separator: str, form: str) -> str:
-    """A sentence after others; programs that write semicolons mostly write decimal commas too."""
+    """Return a sentence that suggests a separator; semicolons suggest decimal commas too."""
     options = form.format("separator", json.dumps(separator))
     if separator == ";":
         options += f" (and for decimal commas {form.format('decimal', json.dumps(','))})"
     place = " under [file]" if " = " in form else ""
-    return f" With {options}{place} the first record names several columns."
+    return f" With {options}{place}, the first record contains several column names."
 
 
 def _lowered(text: str) -> str:
+    """Return a text with a small first letter."""
     return text[:1].lower() + text[1:]
 
 
 def is_header(names: Collection[str]) -> bool:
-    """Whether these are distinct names of columns, none of which is a number."""
+    """Return True if the names are distinct, nonempty and no numbers."""
     distinct = 0 < len(names) == len(set(names))
     return distinct and not any(not name or is_number(name) for name in names)
 
 
 def no_header(where: str) -> str:
-    """What is said of a first record that is no header."""
+    """Return the message for a first record that is not a header."""
     draft = spelled("", " (--no-header for a draft)")
     return (
-        f"{where} is no header: its cells are not names of columns. If the file has none, set "
-        f"header = false under [file] in the schema{draft}."
+        f"{where} is not a header, because its cells are not column names. If the file has "
+        f"no header, set header = false under [file] in the schema{draft}."
     )
 
 
 def _grammar(options: FileOptions, cells: int = 1) -> Grammar:
+    """Return the record format of the options."""
     quote = options.quote_sign
     return Grammar(
         cells=cells,
@@ -347,14 +388,17 @@ def _grammar(options: FileOptions, cells: int = 1) -> Grammar:
 
 
 def _places(is_record: Booleans) -> pa.Array | None:
-    """Where each row is among the records, null if it is none; None if all are."""
+    """Return the position of each row among the records, or None if all rows are records.
+
+    The position of a row that is not a record is null.
+    """
     if is_record.all():
         return None
     return pa.array(np.cumsum(is_record) - 1, mask=~is_record)
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, as no name of a column is."""
+    """Return True if a text is a number and therefore not a column name."""
     try:
         float(text)
     except ValueError:
@@ -364,19 +408,28 @@ def is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How numbers are written: the decimal sign, and what groups thousands, if anything."""
+    """Notation of numbers.
+
+    Attributes
+    ----------
+    decimal : str
+        Decimal sign.
+    thousands : str or None
+        Character that groups digits by three.
+
+    """
 
     decimal: str
     thousands: str | None
 
     @property
     def plain(self) -> bool:
-        """Whether numbers are plain decimals already."""
+        """True if numbers in this notation are plain decimals."""
         return self.decimal == "." and self.thousands is None
 
     @property
     def pattern(self) -> str:
-        """What a number looks like; thousands may be grouped, all of them or none."""
+        """Regular expression of a number; its thousands are grouped everywhere or nowhere."""
         whole = "[0-9]+"
         if self.thousands is not None:
             whole += f"|[0-9]{{1,3}}({self._grouping}[0-9]{{3}})+"
@@ -386,18 +439,29 @@ class Notation:
 
     @property
     def _grouping(self) -> str:
-        """A pattern of what groups thousands."""
+        """Regular expression of the character that groups thousands."""
         thousands = self.thousands or ""
         if thousands == " " or thousands in SPACES:
             return f"[{' ' * (thousands == ' ')}{SPACES}]"
         return re.escape(thousands)
 
     def plainly(self, texts: pa.Array) -> pa.Array:
-        """Cells as plain decimals; null where a cell is no number in this notation."""
+        """Return cells as plain decimals; null if a cell is not a number in this notation.
+
+        Parameters
+        ----------
+        texts : pyarrow.Array of string, length n
+            Cells.
+
+        Returns
+        -------
+        pyarrow.Array of string, length n
+
+        """
         written = with_hyphens(trimmed(texts))
         fits = pc.and_(
             pc.match_substring_regex(written, self.pattern),
-            pc.less_equal(pc.binary_length(texts), LONGEST_CELL),
+            pc.less_equal(pc.binary_length(texts), MAX_CELL_BYTES),
         )
         found = pc.if_else(fits, written, None)
         if self.thousands is not None:
@@ -406,10 +470,18 @@ class Notation:
 
 
 class Lines:
-    """Whole lines of a stream; `text` holds those that are ready.
+    """Whole lines of a stream; the attribute `text` contains the lines that are ready.
 
-    A byte-order mark is dropped at the very start. Of a line of more than `LONGEST_RECORD` bytes
-    only so many are kept, and a line end: still too many.
+    A byte-order mark at the start is removed. A line of more than `MAX_RECORD_BYTES` bytes is
+    shortened to this length plus a line end, so it stays too long.
+
+    Parameters
+    ----------
+    read : callable
+        Function that reads up to a number of bytes.
+    close : callable
+        Function that closes the stream.
+
     """
 
     def __init__(self, read: Callable[[int], bytes], close: Callable[[], object]) -> None:
@@ -418,17 +490,18 @@ class Lines:
         self.close = close
         self._read = read
         self._begun = False
-        self._tail = b""  # the beginning of a line
-        self._overlong = b""  # what is kept of the line that `tail` goes on with
+        self._tail = b""  # Start of an incomplete line.
+        self._overlong = b""  # Kept part of a line that is too long and continues in `_tail`.
 
     def more(self) -> None:
-        """Read more lines, or find that the stream has ended.
+        """Read more lines, or find the end of the stream.
 
-        As much is read as waits already, so that what waits is looked at a few times only.
+        The function reads at least as many bytes as are waiting, so waiting text is scanned only a
+        few times.
         """
-        chunk = self._read(max(CHUNK, len(self.text)))
+        chunk = self._read(max(CHUNK_BYTES, len(self.text)))
         whole = self._tail + chunk
-        # A line feed may follow a carriage return that ends what was read.
+        # A line feed can follow a carriage return at the end of the chunk.
         end = 1 + max(whole.rfind(b"\n"), whole.rfind(b"\r", 0, -1)) if chunk else len(whole)
         lines, self._tail = whole[:end], whole[end:]
         self.ended = not chunk
@@ -436,9 +509,9 @@ class Lines:
             found = LINE_END.search(lines)
             lines = self._overlong + (lines[found.start() :] if found else b"\n")
             self._overlong = b""
-        if len(self._tail) > LONGEST_RECORD + 1:
-            self._overlong = self._overlong or self._tail[:LONGEST_RECORD]
-            self._tail = self._tail[-1:]  # it may be a carriage return
+        if len(self._tail) > MAX_RECORD_BYTES + 1:
+            self._overlong = self._overlong or self._tail[:MAX_RECORD_BYTES]
+            self._tail = self._tail[-1:]  # the last byte can be a carriage return
         elif self._overlong:
             self._tail = self._tail[-1:]
         self.text += lines
@@ -447,7 +520,7 @@ class Lines:
             self.text = self.text.removeprefix(BYTE_ORDER_MARK)
 
     def next(self) -> bytes:
-        """The next line with its end; empty at the end of the stream."""
+        """Return the next line with its end; empty at the end of the stream."""
         while not self.text and not self.ended:
             self.more()
         found = LINE_END.search(self.text)
@@ -457,10 +530,23 @@ class Lines:
 
 
 def decoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], bytes]:
-    """Read a stream in another encoding as UTF-8; what can't be decoded becomes U+FFFD.
+    """Convert a stream in another encoding to UTF-8; invalid bytes become U+FFFD.
 
-    Each unit of the encoding (a byte, or two or four) is decoded on its own or with the other half
-    of its character, so that a broken one spoils no other.
+    Each code unit (one, two or four bytes) is decoded on its own, or with the other half of its
+    character. An invalid unit therefore changes no other unit.
+
+    Parameters
+    ----------
+    read : callable
+        Function that reads bytes.
+    encoding : str
+        Encoding of the bytes.
+
+    Returns
+    -------
+    callable
+        Function that reads bytes in UTF-8.
+
     """
     if encoding == "utf-8":
         return read
@@ -482,7 +568,7 @@ def decoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], byte
 
 
 def _ordered(encoding: str, start: bytes) -> str:
-    """The encoding with its order of bytes, which a mark at the start may tell."""
+    """Return the encoding with its byte order, which a mark at the start can determine."""
     if encoding == "utf-16":
         return "utf-16-be" if start.startswith(codecs.BOM_UTF16_BE) else "utf-16-le"
     if encoding == "utf-32":
@@ -492,9 +578,22 @@ def _ordered(encoding: str, start: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What a record is: `cells`, kept apart by `separator`, perhaps in a pair of `quote`.
+    """Format of a record.
 
-    Separator and quote are bytes; without `quote`, none is special. A record has at most `lines`.
+    Attributes
+    ----------
+    cells : int
+        Number of cells.
+
+    separator : int
+        Byte that separates cells.
+
+    quote : int or None
+        Byte that quotes a cell.
+
+    lines : int
+        Maximum number of lines of a record.
+
     """
 
     cells: int
@@ -504,18 +603,27 @@ class Grammar:
 
     @property
     def one_line(self) -> bool:
-        """Whether each line is one row."""
+        """True if each line is one row."""
         return self.quote is None or self.lines == 1
 
     @property
     def reach(self) -> int:
-        """How many rows one record of at most `lines` lines, broken or not, can change."""
+        """Number of rows that one record of at most `lines` lines can change, valid or not."""
         return 1 if self.one_line else 5 * self.lines
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some rows in order: which of them are records, and the text of those, one after the other."""
+    """Consecutive rows of a text file.
+
+    Attributes
+    ----------
+    is_record : ndarray of bool, shape (n,)
+        True for rows that are valid records.
+    text : bytes
+        Text of the valid records.
+
+    """
 
     is_record: Booleans
     text: bytes
@@ -523,10 +631,19 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is known of an odd line that waits for the next one, from the pairs before it.
+    """State before an odd line whose next odd line is not yet known.
 
-    In the run of pairs that it may go on, `place` is that of the next pair, and `age` how many
-    lines ago the run began. If `taken`, the line is the end of a record.
+    Attributes
+    ----------
+    place : int
+        Position of the next pair in the run of pairs that the line might continue.
+
+    age : int
+        Number of lines since the start of the run.
+
+    taken : bool
+        True if the line is the end of a record.
+
     """
 
     place: int = 0
@@ -535,7 +652,16 @@ class _Run:
 
 
 class Reader:
-    """Tells rows from whole lines, block after block; what waits for more lines is not used."""
+    """Reader that groups whole lines into rows, block after block.
+
+    Parameters
+    ----------
+    lines : Lines
+        Lines of the file.
+    grammar : Grammar
+        Format of a record.
+
+    """
 
     def __init__(self, lines: Lines, grammar: Grammar) -> None:
         self._lines = lines
@@ -543,7 +669,7 @@ class Reader:
         self._run = _Run()
 
     def next(self) -> Block | None:
-        """The rows that are decided next; None after the last."""
+        """Return the next rows that are decided; None at the end."""
         lines = self._lines
         while lines.text or not lines.ended:
             if not lines.ended:
@@ -553,7 +679,7 @@ class Reader:
         return None
 
     def _rows(self, text: bytes) -> Block:
-        """Rows that are decided in the text; what need not be seen again is dropped."""
+        """Return the decided rows of the text, and remove their lines from the waiting text."""
         run, grammar = self._run, self._grammar
         found = _Found(text, grammar)
         first, last, taken, after = _records(found, grammar, run)
@@ -562,7 +688,7 @@ class Reader:
         if len(found.odd_lines) and not self._lines.ended:
             waiting = found.odd_lines[-1]
             at_hand = len(text) - found.starts[waiting]
-            if decided - waiting < grammar.lines and at_hand < LONGEST_RECORD:
+            if decided - waiting < grammar.lines and at_hand < MAX_RECORD_BYTES:
                 decided, self._run = waiting, after
         first, last = first[taken], last[taken]
         steps = np.zeros(len(found.odd) + 2, np.int8)
@@ -579,20 +705,34 @@ class Reader:
 
 
 def _block(text: bytes, starts: Integers, stops: Integers, good: Booleans) -> Block:
-    """Put the text of good rows together, which often follow each other."""
+    """Join the text of the valid records."""
     edges = np.flatnonzero(np.diff(good, prepend=False, append=False))
     runs = zip(starts[edges[::2]], stops[edges[1::2] - 1], strict=True)
-    # A carriage return and the line feed of an empty record after a gap would be one line end.
+    # Without the added line feed, a carriage return and the line feed of a later empty record would
+    # become one line end.
     parts = [text[a:b] + b"\n" if text[b - 1] == CR else text[a:b] for a, b in runs]
     return Block(good, b"".join(parts))
 
 
 class _Found:
-    """What matters of each line of a text.
+    """Properties of each line of a text.
 
-    `starts` of the lines, and of what follows; `odd`: the number of quotes is; `single`: the line
-    is a record; `broken` and `outside`: for a line that begins outside and one that begins inside,
-    whether a quote stands where it may not, and the separators outside.
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (n + 1,)
+        Start of each line, and the end of the text.
+
+    odd : ndarray of bool, shape (n,)
+        True if the number of quotes is odd.
+
+    single : ndarray of bool, shape (n,)
+        True if the line alone is a valid record.
+
+    broken, outside : tuple of two ndarrays, shape (n,)
+        Whether a quote is at a forbidden position, and the number of separators outside quotes. The
+        first array is for lines that start outside quotes, the second one for lines that start
+        inside.
+
     """
 
     def __init__(self, text: bytes, grammar: Grammar) -> None:
@@ -607,16 +747,17 @@ class _Found:
         if grammar.quote is not None and grammar.quote in text:
             self._see_quotes(array, separators, grammar.separator, grammar.quote)
         self.odd_lines = np.flatnonzero(self.odd)
-        short = np.diff(self.starts) <= LONGEST_RECORD
+        short = np.diff(self.starts) <= MAX_RECORD_BYTES
         fits = self.outside[0] == grammar.cells - 1
         self.single = ~self.odd & ~self.broken[0] & short & fits
 
     def _see_quotes(
         self, array: NDArray[np.uint8], separators: Integers, separator: int, quote: int
     ) -> None:
+        """Find the quotes, and set the properties that depend on them."""
         is_quote = array == quote
         quotes = np.flatnonzero(is_quote)
-        before = np.searchsorted(quotes, self.starts)  # quotes before each line
+        before = np.searchsorted(quotes, self.starts)  # number of quotes before each line
         numbers = np.diff(before)
         self.odd = numbers % 2 == 1
         line = np.repeat(np.arange(len(numbers)), numbers)
@@ -628,7 +769,7 @@ class _Found:
         for side in (0, 1):
             stray = ~np.where(second ^ bool(side), closes, opens)
             self.broken[side][line[stray]] = True
-        # Inside or outside at each separator, as seen from the start of the text.
+        # State at each separator, if the text starts outside quotes.
         inside = np.bitwise_xor.accumulate(is_quote.view(np.uint8))[separators]
         sums = np.append(0, np.cumsum(inside, dtype=np.int64))
         bounds = np.searchsorted(separators, self.starts)
@@ -640,6 +781,7 @@ class _Found:
 
 
 def _line_starts(text: bytes, array: NDArray[np.uint8]) -> Integers:
+    """Return the start of each line, and the end of the text."""
     ends = array == LF
     if CR in text:
         alone = array == CR
@@ -652,7 +794,20 @@ def _line_starts(text: bytes, array: NDArray[np.uint8]) -> Integers:
 def _records(
     found: _Found, grammar: Grammar, run: _Run
 ) -> tuple[Integers, Integers, Booleans, _Run]:
-    """Each odd line and the next one; which of the two are ends of a record; what then waits."""
+    """Find the records that start at one odd line and end at the next one.
+
+    Returns
+    -------
+    first, last : ndarray of int64
+        Each odd line, and the next odd line.
+
+    taken : ndarray of bool
+        True if the two lines are the ends of a record.
+
+    run : _Run
+        State of the last odd line.
+
+    """
     first, last = found.odd_lines[:-1], found.odd_lines[1:]
     if not len(first):
         return first, last, np.zeros(0, bool), run if len(found.odd_lines) else _Run()
@@ -661,7 +816,7 @@ def _records(
     pair = ~found.broken[0][first] & (strays[last + 1] == strays[first + 1])
     pair &= found.outside[0][first] + cells[last + 1] - cells[first + 1] == grammar.cells - 1
     pair &= last - first < grammar.lines
-    pair &= found.starts[last + 1] - found.starts[first] <= LONGEST_RECORD
+    pair &= found.starts[last + 1] - found.starts[first] <= MAX_RECORD_BYTES
     place, begun = _runs(pair, first, run)
     taken = pair & (place % 2 == 0) & (last - begun < grammar.lines)
     after = _Run(place[-1] + 1, last[-1] - begun[-1], bool(taken[-1])) if pair[-1] else _Run()
@@ -669,7 +824,7 @@ def _records(
 
 
 def _runs(pair: Booleans, first: Integers, run: _Run) -> tuple[AnyArray, AnyArray]:
-    """The place of each pair in its run of pairs that share a line, and the run's first line."""
+    """Return the position of each pair in its run of pairs, and the first line of the run."""
     at = np.arange(len(pair))
     start = np.maximum.accumulate(np.where(pair, -1, at)) + 1
     place = at - start

@@ -1,4 +1,4 @@
-"""Tables as scikit-learn's users hand them over, perhaps with targets and weights beside."""
+"""Training tables of scikit-learn estimators: features, optional targets and optional weights."""
 
 from __future__ import annotations
 
@@ -11,26 +11,37 @@ import pyarrow as pa
 from dpcov.errors import EstimatorError
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources import open_source
-from dpcov.rows.sources.array import UNTOLD, is_list
+from dpcov.rows.sources.array import UNKNOWN_WIDTH, is_list
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.quiet import quiet
 
 TARGET, WEIGHT = "y", "weight"
-UNREADABLE = "The training data can't be read: give a table of numbers, rows by columns."
+UNREADABLE = "dpcov cannot read the training data. Pass a table of numbers with rows and columns."
 WRONG = {
     (1,): "Sample weights must be 1D array or scalar, not {}D.",
-    (1, 2): "The target must be 1D or 2D, not {}D.",
+    (1, 2): "The target must be 1D or 2D, not {}D. Reshape the target.",
     (2,): "Expected 2D array, got {}D array instead. Reshape your data: rows by columns.",
 }
-NO_ARRAY = "Give an array, a data frame or a list: of other sequences only rows tell the shape."
+NO_ARRAY = (
+    "dpcov cannot use this kind of sequence, because its shape depends on its rows. Pass an "
+    "array, a data frame or a list."
+)
 
 
 class TrainingTable(Source):
-    """A source, and what stands beside each of its rows as its last columns.
+    """Source whose last columns are the targets and the weights of each row.
+
+    Parameters
+    ----------
+    source : Source
+        Features.
+    targets, weights : mapping of str to (Source, str)
+        Source and column of each target, and of the weights.
 
     Attributes
     ----------
-    features, targets, weights : names of its columns, by what they are.
+    features, targets, weights : tuple of str
+        Names of the columns.
 
     """
 
@@ -41,9 +52,9 @@ class TrainingTable(Source):
         weights: Mapping[str, tuple[Source, str]],
     ) -> None:
         self._source = source
-        self.door = source.door
+        self.kind = source.kind
         self.types: dict[str, pa.DataType] = dict(source.types)
-        self.settled = source.settled
+        self.repeatable = source.repeatable
         self.costly = source.costly
         self.row_count = source.row_count
         self.unfit: dict[str, str] = dict(source.unfit)
@@ -54,17 +65,18 @@ class TrainingTable(Source):
         self.names = self.features + self.targets + self.weights
 
     def _put_beside(self, name: str, column: tuple[Source, str]) -> str:
-        """The name that a column of another source has here."""
+        """Add a column of another source and return its name in this table."""
         while name in self.types:
             name += "_"
         source, own = self._beside[name] = column
         self.types[name] = source.types[own]
         self.unfit |= {name: source.unfit[own]} if own in source.unfit else {}
-        self.settled &= source.settled
+        self.repeatable &= source.repeatable
         self.costly |= source.costly
         return name
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches."""
         whole = {name: self._whole(name) for name in columns if name in self._beside}
         others = [name for name in columns if name not in whole]
         at = 0
@@ -75,8 +87,9 @@ class TrainingTable(Source):
             yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], list(columns))
 
     def _whole(self, name: str) -> pa.Array:
+        """Return a whole column of another source."""
         source, own = self._beside[name]
-        asked = type(name)(own)  # ids are asked for as such
+        asked = type(name)(own)  # keeps `IdColumn`
         parts = [batch.column(0) for batch in source.batches([asked])]
         return pa.chunked_array(parts, self.types[name]).combine_chunks()
 
@@ -90,16 +103,37 @@ def training_table(
     targets: tuple[str, ...] = (),
     weights: Any = None,
 ) -> TrainingTable:
-    """Open `data` with what there is beside; looks at types and shapes, at no row.
+    """Open a training table; the function reads types and shapes, but no row.
 
-    Cells are read as in every other table, each by itself. The columns of a list are `names`, those
-    of a list of targets `targets`; without, it has one. A row is one of `data` with its targets and
-    its weight, so that how many there are of each tells of no row. A number is the weight of all.
+    Cells are read as in every other table, each on its own. A row consists of a row of `data`, its
+    targets and its weight. The numbers of targets and weights therefore reveal nothing about the
+    rows.
+
+    Parameters
+    ----------
+    data : array_like or data frame, shape (n, p)
+        Features.
+
+    target : array_like or data frame, shape (n,) or (n, q), optional
+        Targets.
+
+    names : tuple of str
+        Names of the features, if `data` is a list.
+
+    targets : tuple of str
+        Names of the targets, if `target` is a list; by default one target.
+
+    weights : array_like of shape (n,), or float, optional
+        Weight of each row, or of all rows.
+
+    Returns
+    -------
+    TrainingTable
 
     Raises
     ------
-    EstimatorError : not a two-dimensional table of real numbers, or a target or weights of another
-        length.
+    EstimatorError
+        The data is not a two-dimensional table of real numbers, or the lengths differ.
 
     """
     data = _shaped(data, (2,))
@@ -118,12 +152,15 @@ def training_table(
 def _beside(
     data: Any, values: Any, dimensions: tuple[int, ...], what: str, names: tuple[str, ...]
 ) -> dict[str, tuple[Source, str]]:
-    """Names for the columns of what stands beside the rows of `data`, and where they come from."""
+    """Return the name, source and column of each target or weight."""
     if values is None:
         return {}
     columns = _shaped(values, dimensions)
     if len(columns) != len(data):
-        raise EstimatorError(f"The table and the {what} must have the same number of rows.")
+        raise EstimatorError(
+            f"The table and the {what} must have the same number of rows. Remove the additional "
+            "rows."
+        )
     source = _opened(columns, names)
     if not source.names:
         raise EstimatorError("0 target(s) while a minimum of 1 is required.")
@@ -138,15 +175,25 @@ def _beside(
 
 
 def is_frame(data: Any) -> bool:
-    """Whether a table has columns of its own."""
+    """Return True if the data is a table with named columns."""
     tables = ("__arrow_c_stream__", "iloc")
     return hasattr(data, "columns") and any(hasattr(data, name) for name in tables)
 
 
 def _shaped(data: Any, dimensions: tuple[int, ...]) -> Any:
-    """A frame, a list, or an array of 2 dimensions; refuses by types and shapes alone.
+    """Return a frame, a list, or an array with 2 dimensions, from types and shapes alone.
 
-    `dimensions` that an array may have; 1 make a column.
+    Parameters
+    ----------
+    data : object
+        Table.
+    dimensions : tuple of int
+        Allowed numbers of dimensions of an array. An array with one dimension becomes a column.
+
+    Returns
+    -------
+    object
+
     """
     if 1 in dimensions and hasattr(data, "to_frame") and not is_frame(data):
         return data.to_frame()
@@ -159,21 +206,26 @@ def _shaped(data: Any, dimensions: tuple[int, ...]) -> Any:
 
 
 def _opened(data: Any, names: tuple[str, ...]) -> Source:
-    """Of a list the columns are `names`."""
+    """Open a table; `names` are the columns of a list."""
     if is_list(data) and not names:
-        raise EstimatorError(UNTOLD)
+        raise EstimatorError(UNKNOWN_WIDTH)
     return open_source(data, FileOptions(), names if is_list(data) else ())
 
 
 def _array(data: Any) -> Any:
-    """An array; refuses, by its type, what holds no real numbers."""
+    """Return an array; refuse a type that contains no real numbers."""
     if hasattr(data, "toarray") and not isinstance(data, np.ndarray):
-        raise EstimatorError("Sparse data can't be used; give a dense array, as by toarray().")
+        raise EstimatorError(
+            "dpcov cannot use sparse data. Pass a dense array, for example data.toarray()."
+        )
     if not hasattr(data, "__array__"):
         raise EstimatorError(NO_ARRAY)
     data = np.asanyarray(data)
     if data.dtype.kind == "c":
-        raise EstimatorError("Complex data not supported: give real numbers.")
+        raise EstimatorError("Complex data not supported. Pass real numbers.")
     if data.dtype.kind not in "biufOSUT":
-        raise EstimatorError(f"An array must hold real numbers, not {data.dtype}.")
+        raise EstimatorError(
+            f"The array has the type {data.dtype}, but dpcov needs real numbers. Convert the "
+            "array to numbers."
+        )
     return data

@@ -1,8 +1,8 @@
-"""Sheets of Excel workbooks.
+"""Source of sheets in Excel workbooks.
 
-A row is a row of the sheet below its header that holds something in a column with a name, whatever
-it says; rows are taken in the order of the file. A blank row is none: programs write blank rows
-below a table, where only a format was set. Each row, and each cell, is read by itself.
+A row of the table is a row of the sheet below its header with at least one nonempty cell in a named
+column. Rows have the order of the file. Blank rows do not count, because programs write formatted
+blank rows below a table. Each row and each cell is read on its own.
 """
 
 from __future__ import annotations
@@ -29,33 +29,42 @@ from dpcov.rows.sources.sheet_cells import Cell, Formats, SharedTexts, Values
 from dpcov.rows.sources.text import NO_COLUMNS, is_header, no_header
 
 NOT_PROTECTED = (
-    "Cells of a workbook are what was last computed: a formula that reads rows of several persons "
-    "mixes them, and then the guarantee does not hold. A workbook with XML that is not well formed "
-    "is refused before anything is spent, so that this refusal depends on the cells."
+    "The cells of a workbook are the last computed values: if a formula combines rows of "
+    "several persons, the guarantee does not hold. dpcov refuses a workbook with malformed "
+    "XML before it spends budget, so this refusal depends on the cells."
 )
-MOST_LETTERS = 2**23  # of the texts of a batch
-_IDS = (  # how a sheet names its part
+MAX_BATCH_CHARACTERS = 2**23  # Maximum number of characters in the texts of a batch.
+_IDS = (  # Attributes that name the part of a sheet.
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships id",  # Transitional
     "http://purl.oclc.org/ooxml/officeDocument/relationships id",  # Strict
 )
 
 
 class WorkbookSource(Source):
-    """One sheet of an .xlsx file, streamed; columns are named by its header or by the schema.
+    """Source of one sheet of an .xlsx file, read as a stream.
+
+    The header or the schema names the columns.
 
     Parameters
     ----------
-    path : of the workbook.
-    sheet : its name; needed where there are several.
-    options : whether there is a header, and how many rows are skipped above.
-    declared : names of the columns of a sheet without a header, in order.
+    path : Path
+        Workbook.
+
+    sheet : str or None
+        Name of the sheet; required if there are several.
+
+    options : FileOptions
+        States whether there is a header, and how many rows above it are skipped.
+
+    declared : tuple of str
+        Names of the columns of a sheet without a header, in order.
 
     """
 
-    door = "Excel"
+    kind = "Excel"
     costly = True
     caveat = NOT_PROTECTED
-    rows_are_lines = False  # whether a row is blank is up to its cells
+    rows_are_lines = False  # The cells determine whether a row is blank.
 
     def __init__(
         self, path: Path, sheet: str | None, options: FileOptions, declared: tuple[str, ...]
@@ -64,8 +73,8 @@ class WorkbookSource(Source):
         self._skipped = options.skip_lines
         self._has_header = options.header
         header = quiet(
-            f"{shown(path)!r} is not a complete Excel workbook (cut off, protected by a password, "
-            "or of another format). Nothing was spent."
+            f"{shown(path)!r} is not a complete Excel workbook. Check that the file is "
+            "complete and has no password. Nothing was spent."
         )(self._opened)(sheet)
         if options.header:
             self._places = _named(header, shown(path))
@@ -78,11 +87,12 @@ class WorkbookSource(Source):
 
     @contextmanager
     def _package(self) -> Iterator[Package]:
+        """Open the archive."""
         with ZipFile(self._path) as archive:
             yield Package(archive)
 
     def _opened(self, sheet: str | None) -> dict[int, Cell]:
-        """Read what the workbook says of its sheets, check this one to its end, give its header."""
+        """Check the whole sheet and return the cells of its header."""
         with self._package() as package:
             main = next(
                 one.part for one in package.relations("").values() if one.kind == "officeDocument"
@@ -106,7 +116,7 @@ class WorkbookSource(Source):
             return self._checked(package)
 
     def _checked(self, package: Package) -> dict[int, Cell]:
-        """Return the cells of the header, once the whole sheet has been seen to be well formed."""
+        """Check that the whole sheet is well formed, and return the cells of the header."""
         reader, header = SheetReader(self._values), None
         for _ in package.read(self._part, reader, held=False):
             if header is None:
@@ -117,28 +127,29 @@ class WorkbookSource(Source):
         return header or {}
 
     def _is_below(self, row: SheetRow) -> bool:
-        """Return True if a row is below the rows that are skipped."""
+        """Return True if a row is below the skipped rows."""
         return row.number > self._skipped
 
     def kinds(self) -> dict[str, Kind]:
-        """Tell nothing of the columns: what their cells look like is not public."""
+        """Return the kind "unknown" for each column, because the cells are not public."""
         return dict.fromkeys(self.names, "unknown")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the given columns as Arrow batches of texts."""
         size, part, letters = batch_rows(len(columns)), list[dict[int, Cell]](), 0
         wanted = {self._places[name] for name in columns}
         reader = SheetReader(self._values, frozenset(self._places.values()), wanted)
         with closing(self._rows(reader)) as rows:
             for row in rows:
                 part.append(row)
-                if len(part) == size or reader.letters - letters > MOST_LETTERS:
+                if len(part) == size or reader.letters - letters > MAX_BATCH_CHARACTERS:
                     yield self._batch(part, columns)
                     part, letters = [], reader.letters
             if part:
                 yield self._batch(part, columns)
 
     def _rows(self, reader: SheetReader) -> Generator[dict[int, Cell]]:
-        """Give the cells of all rows; below a header a row's own number means nothing."""
+        """Yield the cells of all rows; below a header, row numbers do not matter."""
         is_table = False
         with self._package() as package:
             for _ in package.read(self._part, reader, held=False):
@@ -148,6 +159,7 @@ class WorkbookSource(Source):
                     is_table |= self._has_header and self._is_below(row)
 
     def _batch(self, rows: list[dict[int, Cell]], columns: Sequence[str]) -> pa.RecordBatch:
+        """Return some rows as an Arrow batch."""
         arrays = []
         for name in columns:
             cells = (row.get(self._places[name]) for row in rows)
@@ -156,20 +168,23 @@ class WorkbookSource(Source):
 
 
 def _chosen(sheet: str | None, sheets: Iterable[str]) -> str:
-    """Return the name of the sheet that is asked for, or of the only one."""
+    """Return the name of the requested sheet, or of the only sheet."""
     names = [*sheets]
     if sheet is None and len(names) > 1:
         raise SourceError(
-            f"A workbook of several sheets needs the name of one: {asked('table', 'NAME')}."
+            "The workbook has several sheets, so dpcov needs the name of one. Add "
+            f"{asked('table', 'NAME')}."
         )
     name = next(iter(names), "") if sheet is None else sheet
     if name not in names:
-        raise SourceError(f"The workbook has no sheet {name!r} with cells.")
+        raise SourceError(
+            f"The workbook has no sheet {name!r} with cells. Check the name of the sheet."
+        )
     return name
 
 
 def _named(header: dict[int, Cell], file: str) -> dict[str, int]:
-    """Return columns by name and place; those without a name are left out."""
+    """Return the position of each named column; columns without a name are left out."""
     cells = {at: cell for at, cell in header.items() if cell is not None}
     names = {at: cell.strip() for at, cell in cells.items() if isinstance(cell, str)}
     named = {at: name for at, name in sorted(names.items()) if name}

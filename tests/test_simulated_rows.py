@@ -1,4 +1,4 @@
-"""Rehearsals: doors onto imagined rows, and what mechanisms that look at rows lose behind them."""
+"""Simulated rows of a plan, and the errors of mechanisms that transform or clip rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import dpcov
 from dpcov.api.plans import _Planner, plan
-from dpcov.api.plans.imagined import Guess
-from dpcov.api.plans.rehearsal import ImaginedRows, rehearse
+from dpcov.api.plans.simulated import Guess
+from dpcov.api.plans.simulated_rows import SimulatedRows, simulated_releases
 from dpcov.api.plans.trials import Errors, Trials, targets_of
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
@@ -60,20 +60,20 @@ def some_map() -> LinearMap:
 @pytest.mark.parametrize("asked", [{}, {"radius": 0.4}, {"radius": 1.5, "transform": some_map()}])
 def test_answers_are_those_of_a_table_that_holds_each_row_as_often(asked):
     few = skewed(0, 500)
-    many, imagined = door_of(np.repeat(few, 4, axis=0), TIGHT), ImaginedRows(TIGHT, few, 2000)
+    many, imagined = door_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
     exact, answer = many.second_moments(**asked)[0], imagined.second_moments(**asked)[0]
     assert np.array_equal(answer.units, exact.units)
     assert (answer.lattice, answer.unit_count) == (exact.lattice, exact.unit_count)
     edges = np.linspace(0.1, 0.9, 9)
     assert np.array_equal(imagined.norm_counts(edges, **asked), many.norm_counts(edges, **asked))
-    unscaled = ImaginedRows(TIGHT, few, 500).second_moments(**asked)[0]
+    unscaled = SimulatedRows(TIGHT, few, 500).second_moments(**asked)[0]
     assert not np.array_equal(unscaled.units, exact.units)
 
 
 @pytest.mark.parametrize("count", [1, 7, 499, 1237, 10**12])
 def test_whatever_rows_stand_for_counts_add_up_and_sums_are_rounded(count):
     rows = skewed(0, 500)
-    imagined = ImaginedRows(SCHEMA, rows, count)
+    imagined = SimulatedRows(SCHEMA, rows, count)
     counts = imagined.norm_counts(np.linspace(0.1, 0.9, 30))
     assert counts.sum() == count
     assert counts.min() >= 0
@@ -86,33 +86,37 @@ def test_persons_are_counted_as_a_schema_with_persons_counts_them():
     persons = Schema.parse(
         SCHEMA.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}}
     )
-    moment = ImaginedRows(persons, skewed(0, 50), 1001).second_moments()[0]
+    moment = SimulatedRows(persons, skewed(0, 50), 1001).second_moments()[0]
     assert moment.unit_count == 251
     assert moment.lattice.unit.max_rows == 4
 
 
 def test_what_few_rows_cannot_stand_for_is_refused():
-    imagined = ImaginedRows(SCHEMA, skewed(0, 50), 1000)
+    imagined = SimulatedRows(SCHEMA, skewed(0, 50), 1000)
     with pytest.raises(MechanismError, match="single rows"):
         imagined.integer_rows()
     with pytest.raises(MechanismError, match="random groups"):
         imagined.second_moments(groups=2, labels=Entropy.seeded(0))
 
 
-def test_rehearsed_releases_are_of_the_declared_columns_and_the_same_every_time():
-    door = ImaginedRows(MIXED, np.clip(np.random.default_rng(0).normal(0, 0.2, (60, 7)), 0, 1), 999)
+def test_simulated_releases_are_of_the_declared_columns_and_the_same_every_time():
+    source = SimulatedRows(
+        MIXED, np.clip(np.random.default_rng(0).normal(0, 0.2, (60, 7)), 0, 1), 999
+    )
     first, second = (
         [
             made.covariance()
-            for made in rehearse(
-                mechanism_named("standardized"), door, PureDP(5.0), Neighbors.ADD_REMOVE, 2
+            for made in simulated_releases(
+                mechanism_named("standardized"), source, PureDP(5.0), Neighbors.ADD_REMOVE, 2
             )
         ]
         for _ in "ab"
     )
     assert np.array_equal(first, second)
     assert not np.array_equal(first[0], first[1])
-    (made,) = rehearse(mechanism_named("standardized"), door, PureDP(5.0), Neighbors.ADD_REMOVE, 1)
+    (made,) = simulated_releases(
+        mechanism_named("standardized"), source, PureDP(5.0), Neighbors.ADD_REMOVE, 1
+    )
     assert made.columns == tuple(feature.name for feature in MIXED.features)
     assert made.reproducible
 
@@ -147,11 +151,11 @@ def like() -> Guess:
     ],
     ids=str,
 )
-def test_a_rehearsal_predicts_what_releases_of_a_table_like_it_lose(mechanism, budget, repeats):
+def test_a_simulation_predicts_what_releases_of_a_table_like_it_lose(mechanism, budget, repeats):
     guess, facts = like(), shown(mechanism, budget, repeats)
     planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, guess)
     trials = planner.trials(ROWS)
-    few = replace(trials, door=ImaginedRows(SCHEMA, planner.table.encoded, ROWS // 4))
+    few = replace(trials, source=SimulatedRows(SCHEMA, planner.table.encoded, ROWS // 4))
     right, wrong = (
         tried.errors(mechanism_named(mechanism), budget, Neighbors.ADD_REMOVE, repeats)
         for tried in (trials, few)
@@ -184,11 +188,13 @@ def test_rows_that_a_tight_radius_would_clip_are_not_an_error_of_what_maps_them_
     trials = planner.trials(ROWS)
     found = planner.predicted("standardized", PureDP(1e3), trials).errors
     assert found.entry < 2e-4
-    door = trials.door
+    source = trials.source
     made = list(
-        rehearse(mechanism_named("standardized"), door, PureDP(1e3), Neighbors.ADD_REMOVE, 2)
+        simulated_releases(
+            mechanism_named("standardized"), source, PureDP(1e3), Neighbors.ADD_REMOVE, 2
+        )
     )
-    clipped = replace(trials, moment=door.second_moments()[0])
+    clipped = replace(trials, moment=source.second_moments()[0])
     assert clipped.measured(made).entry > 1e-3
 
 
@@ -270,5 +276,5 @@ def test_with_many_features_what_is_slow_waits_to_be_named():
     wide = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(50)])
     found = plan(wide, 5000, epsilon=1.0, goal="correlation", factors=())
     assert found.predictions[0].mechanism == "standardized"
-    assert "name it" in dict(found.not_predicted)["kapralov-talwar"]
+    assert "name the mechanism" in dict(found.not_predicted)["kapralov-talwar"]
     assert "matrix-laplace" in {p.mechanism for p in found.predictions}

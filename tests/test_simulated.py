@@ -1,11 +1,11 @@
-"""Imagined tables: their columns vary, lie and are related as was guessed."""
+"""Simulated tables: spreads, means and correlations of the columns fit the assumptions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dpcov.api.plans.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
+from dpcov.api.plans.simulated import CORRELATION, Guess, _laws, _rows, simulated_rows
 from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.errors import SchemaError
 from dpcov.rows.schema import Schema
@@ -36,14 +36,14 @@ def explained(rows: np.ndarray) -> float:
 
 
 def test_columns_have_the_means_and_spreads_that_were_guessed():
-    rows = imagined_rows(SCHEMA, Guess(0.3, {"x2": 0.1}, means={"x1": 4.0, "x2": 9.0}))
+    rows = simulated_rows(SCHEMA, Guess(0.3, {"x2": 0.1}, means={"x1": 4.0, "x2": 9.0}))
     assert rows[:, 1:3].mean(axis=0) == pytest.approx([-0.2, 0.8], abs=1e-3)
     assert rows[:, 1:3].std(axis=0) == pytest.approx([0.3, 0.1], rel=0.01)
     assert np.abs(rows[:, 0].mean()) == pytest.approx(0.3, abs=1e-3)
 
 
 def test_a_narrow_column_lies_no_nearer_to_the_midpoint_than_others():
-    rows = imagined_rows(SCHEMA, Guess(0.3, {"x2": 0.05, "x4": 0.95}))
+    rows = simulated_rows(SCHEMA, Guess(0.3, {"x2": 0.05, "x4": 0.95}))
     means = np.abs(rows.mean(axis=0))
     assert means[[0, 2]] == pytest.approx([0.3, 0.3], abs=1e-3)
     assert means[4] < 0.25  # the bounds allow no more
@@ -54,7 +54,7 @@ def test_a_narrow_column_lies_no_nearer_to_the_midpoint_than_others():
     ("mean", "spread", "share"), [(0.1, 1.0, 0.01), (9.0, 0.6, 0.9), (10.0, 0.3, 1.0)]
 )
 def test_a_mean_near_a_bound_makes_two_values_of_a_column_of_flags(mean, spread, share):
-    flags = imagined_rows(SCHEMA, Guess(spread, means={"x3": mean}))[:, 3]
+    flags = simulated_rows(SCHEMA, Guess(spread, means={"x3": mean}))[:, 3]
     assert np.mean(flags > 0.99) == pytest.approx(share, abs=0.01)
     assert np.mean(np.abs(flags) > 0.99) > 0.95
     assert np.isfinite(flags).all()
@@ -63,7 +63,7 @@ def test_a_mean_near_a_bound_makes_two_values_of_a_column_of_flags(mean, spread,
 @pytest.mark.parametrize("size", [0.2, 0.4])
 def test_columns_are_as_related_as_was_guessed_whatever_their_laws(size):
     guess = Guess(0.3, correlation=size, means=CROWDED)
-    rows = imagined_rows(SCHEMA, guess)
+    rows = simulated_rows(SCHEMA, guess)
     assert related(rows) == pytest.approx(size, rel=0.06)
     uncorrected = _rows(SCHEMA, _laws(SCHEMA, guess), size, 0.0, 20_000)
     assert related(uncorrected) < 0.9 * size
@@ -71,10 +71,10 @@ def test_columns_are_as_related_as_was_guessed_whatever_their_laws(size):
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_others_explain_as_much_of_a_column_as_was_guessed(share):
-    rows = imagined_rows(SCHEMA, Guess(explained=share))
+    rows = simulated_rows(SCHEMA, Guess(explained=share))
     assert explained(rows) == pytest.approx(share, abs=0.04)
     assert related(rows) == pytest.approx(CORRELATION, rel=0.05)
-    assert explained(imagined_rows(SCHEMA, Guess())) < share - 0.15
+    assert explained(simulated_rows(SCHEMA, Guess())) < share - 0.15
 
 
 @pytest.mark.parametrize("p", [9, 20])
@@ -103,7 +103,7 @@ def test_more_is_explained_than_was_guessed_where_correlations_alone_explain_it(
 
 
 def test_a_missing_number_is_the_midpoint():
-    rows = imagined_rows(MIXED, Guess(0.2, means={"age": 70}))
+    rows = simulated_rows(MIXED, Guess(0.2, means={"age": 70}))
     absent = rows[:, 1] == 1
     assert 0.03 < absent.mean() < 0.07
     assert not rows[absent, 0].any()
@@ -113,13 +113,13 @@ def test_a_missing_number_is_the_midpoint():
 @pytest.mark.parametrize("value", [-0.1, 90.1, float("nan"), float("inf")])
 def test_a_mean_outside_of_the_bounds_is_refused(value):
     Guess(means={"pay": 90.0}).check(MIXED)
-    with pytest.raises(SchemaError, match="within its bounds, 0 to 90"):
+    with pytest.raises(SchemaError, match="outside the bounds 0 to 90"):
         Guess(means={"pay": value}).check(MIXED)
 
 
 @pytest.mark.parametrize("name", ["job", "other"])
 def test_a_mean_of_what_is_no_number_is_refused(name):
-    with pytest.raises(SchemaError, match=f"{name!r} to have a mean"):
+    with pytest.raises(SchemaError, match=f"The mean of {name!r}"):
         Guess(means={name: 1.0}).check(MIXED)
 
 

@@ -1,7 +1,8 @@
-"""Rehearsals: a mechanism run on an imagined table, through a door that opens onto no real one.
+"""Releases of simulated rows, for mechanisms whose error depends on the rows.
 
-What a mechanism loses that looks at the rows before it maps or clips them no noise law tells. So it
-is run as it is, on few imagined rows that stand for many: their sums and counts, times n / m.
+If a mechanism transforms or clips the rows, its noise distribution does not determine its error.
+The plan then runs the mechanism on m simulated rows that represent n rows. All sums and counts are
+multiplied by n / m.
 """
 
 from __future__ import annotations
@@ -29,16 +30,27 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.moment import LinearMap
 
-ASKS_TOO_MUCH = (
-    "it asks for single rows or random groups of them, for which few imagined rows can't stand"
+NEEDS_SINGLE_ROWS = (
+    "the mechanism uses single rows or random groups of rows, which a plan does not simulate"
 )
 
 
-class ImaginedRows(Rows):
-    """A door onto m imagined rows that stand for `count`: sums and counts are count / m as large.
+class SimulatedRows(Rows):
+    """Data source of m simulated rows that represent `count` rows.
 
-    The features come encoded, so the door's own `schema` holds them as numbers in [-1, 1];
-    `declared` is the schema of the table that is imagined. Nothing here is sensitive.
+    Sums and counts are multiplied by count / m. Nothing in this class is sensitive.
+
+    Parameters
+    ----------
+    declared : Schema
+        Schema of the simulated table.
+
+    encoded : ndarray, shape (m, p)
+        Simulated rows, encoded with numbers in [-1, 1].
+
+    count : int
+        Number of rows that the simulated rows represent.
+
     """
 
     def __init__(self, declared: Schema, encoded: Matrix, count: int) -> None:
@@ -73,7 +85,7 @@ class ImaginedRows(Rows):
         lattice: Lattice | None = None,
     ) -> list[SecondMoment]:
         if groups > 1:
-            raise MechanismError(ASKS_TOO_MUCH)
+            raise MechanismError(NEEDS_SINGLE_ROWS)
         (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
         units = (found.units * doubled + whole) // (2 * whole)  # rounded
@@ -88,7 +100,7 @@ class ImaginedRows(Rows):
         transform: LinearMap | None = None,
     ) -> Integers:
         found = super().norm_counts(edges, radius=radius, transform=transform)
-        # Rounded so that they add up to the number of rows.
+        # The rounded counts add up to the number of rows.
         sums = np.rint(np.cumsum(found) * float(self._factor)).astype(np.int64)
         return np.diff(sums, prepend=0)
 
@@ -96,27 +108,53 @@ class ImaginedRows(Rows):
         return self.count * units_per_row(self.declared)
 
     def integer_rows(self) -> IntegerRows:
-        raise MechanismError(ASKS_TOO_MUCH)
+        raise MechanismError(NEEDS_SINGLE_ROWS)
 
 
-def rehearse(
+def simulated_releases(
     mechanism: Mechanism,
-    door: ImaginedRows,
+    source: SimulatedRows,
     budget: Budget,
     neighbors: Neighbors,
     repeats: int,
     method: Method = "shrink",
 ) -> Iterator[Release]:
-    """Denoised releases of the imagined table; the same draws every time.
+    """Generate denoised releases of a simulated table, with the same noise in each call.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism of the releases.
+
+    source : SimulatedRows
+        Simulated table.
+
+    budget : Budget
+        Budget of each release.
+
+    neighbors : Neighbors
+        Relation between neighbouring tables.
+
+    repeats : int
+        Number of releases.
+
+    method : str
+        Method that denoises the releases.
+
+    Yields
+    ------
+    Release
+        Denoised release of the simulated table.
 
     Raises
     ------
-    MechanismError : the mechanism refuses the budget, or asks what no imagined table tells.
+    MechanismError
+        The mechanism refuses the budget, or it needs single rows.
 
     """
-    per_row = units_per_row(door.declared)
-    laws = count.calibrated(mechanism, door.lattice(), budget, neighbors, per_row)
+    per_row = units_per_row(source.declared)
+    laws = count.calibrated(mechanism, source.lattice(), budget, neighbors, per_row)
     for seed in range(repeats):
-        made = count.run(mechanism, door, laws, Entropy.seeded(seed))
-        named = replace(made, schema=door.declared)
+        made = count.run(mechanism, source, laws, Entropy.seeded(seed))
+        named = replace(made, schema=source.declared)
         yield denoise(named, method, generator=simulation_generator(seed))
