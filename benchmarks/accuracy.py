@@ -1,7 +1,7 @@
-"""How far the released second moment is from the true one, against the figures of the design.
+"""Measure the error of the released second moment, beside the figures of the design.
 
-Replace-one, rows over the largest norm, ||C_hat - C||_F / n; 20 repeats.
-`make bench NAME=accuracy` runs it.
+The error is ||C_hat - C||_F / n under replace-one, averaged over 20 repeats. Rows are divided by
+the largest norm. `make bench NAME=accuracy` runs this script.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ZCDP_BARS = {
 
 
 class RememberedRows(Rows):
-    """A door that reads the table once for each question, for repeating a mechanism many times."""
+    """Data source that caches each answer, so that a mechanism can run many times."""
 
     def __init__(self, *door: Any, **options: Any) -> None:
         super().__init__(*door, **options)
@@ -76,7 +76,7 @@ def open_table(name: str) -> RememberedRows:
 
 
 def defaults(rows: Rows, epsilon: float) -> Iterator[tuple[str, Mechanism, Budget]]:
-    """The mechanism that is chosen for each kind of budget."""
+    """Return the mechanism that is chosen for each kind of budget."""
     for kind, budget in (("pure", PureDP(epsilon)), ("zcdp", ZCDP(epsilon**2 / 2))):
         yield kind, choose(rows.schema, budget, Neighbors.REPLACE_ONE).mechanism, budget
 
@@ -84,7 +84,7 @@ def defaults(rows: Rows, epsilon: float) -> Iterator[tuple[str, Mechanism, Budge
 def measure(
     rows: Rows, mechanism: Mechanism, budget: Budget, seed: int
 ) -> tuple[float, dict[str, float]]:
-    """Error of the denoised release, and of what it must not be worse than."""
+    """Measure the error of the denoised release and of the reference that it must not exceed."""
     moment = rows.second_moments()[0]
     n = moment.unit_count
     truth = moment.units.astype(float) * moment.lattice.step**2
@@ -106,7 +106,7 @@ def measure(
 
 
 def cells_of(name: str) -> Iterator[dict[str, Any]]:
-    """A row for each epsilon and kind of budget."""
+    """Return a row for each epsilon and kind of budget."""
     rows = open_table(name)
     for at, epsilon in enumerate(EPSILONS):
         for kind, mechanism, budget in defaults(rows, epsilon):

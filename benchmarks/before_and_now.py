@@ -1,13 +1,17 @@
-"""Errors of what users read: of defaults, goals, mechanisms, an earlier version, and peers.
+"""Measure errors of released results: defaults, goals, mechanisms, an earlier version, and peers.
 
-    make entrants PART=tune BEFORE=results/entrants/door
+Run it with `make entrants PART=tune BEFORE=results/entrants/door`.
 
-Each entrant releases each table of a part (`tables.toml`) at six budgets; the default alone those
-of the part `heavy`, at budgets each of which is four times the one before; that, its goal for the
-moment as a whole and the default before those of the part `former`. `BEFORE` is where an
-earlier version was installed: `git archive COMMIT`, then `pip install --no-deps --target`. Errors
-of the seeds of a cell, a table at a budget, are kept in `results/entrants-PART.json`; what is there
-is not made again. `judge.py` says what they come to.
+Each method releases each table of a part (`tables.toml`) at six budgets, with two exceptions:
+
+- The part `heavy` uses the default only. Each of its budgets is four times the previous budget.
+- The part `former` uses the default, the default with the goal `frobenius`, and the earlier
+  version's default.
+
+`BEFORE` is the folder of an earlier version: use `git archive COMMIT`, then
+`pip install --no-deps --target`. A cell is a table at a budget. The file
+`results/entrants-PART.json` keeps the errors of each cell by seed. The script does not repeat
+releases that are in the file. The script `judge.py` summarises the errors.
 """
 
 from __future__ import annotations
@@ -69,12 +73,12 @@ ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
 }
 JUDGED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
 ERRORS = ("count", "pca", *JUDGED)
-# Entrants of parts; of many columns those that end within a minute a release.
+# Methods of each part. Wide tables use only methods that need at most a minute for a release.
 WIDE = [one for one in ENTRANTS if not one.startswith("before, ")] + ["before, regression"]
 FEW = {HEAVY: ["now"], FORMER: ["now", "now, frobenius", "before"]}
 FEW |= dict.fromkeys(("wide-tune", "wide"), WIDE)
-TARGETS, MOST = 3, 100.0  # columns that are regressed; sampling errors that are told apart
-DIGITS = 6  # that are kept
+TARGETS, MOST = 3, 100.0  # number of regressed columns; largest error, in sampling errors
+DIGITS = 6  # significant digits that the file keeps
 Row = dict[str, Any]
 
 
@@ -137,7 +141,7 @@ def errors(answer: Any, truth: Truth) -> dict[str, float]:
 
 
 def ols(seen: Matrix, truth: Truth, target: int) -> float:
-    """Error of the coefficients of a column on all others, in their sampling standard errors."""
+    """Return the error of the regression of a column on all others, in sampling standard errors."""
     others = [j for j in truth.regressors if j != target]
     here, true = np.ix_(others, others), truth.covariance
     inverse = np.linalg.pinv(true[here], hermitian=True)
@@ -149,7 +153,7 @@ def ols(seen: Matrix, truth: Truth, target: int) -> float:
 
 
 def off(answer: Any, truth: Truth) -> dict[str, list[float]]:
-    """How far each mean is off, and its stated error, in true deviations of its column."""
+    """Return the error of each mean and its stated error, in true deviations of the column."""
     _, means, _, _, stated = answer
     found = {"off": means / truth.units - truth.means, "stated": stated / truth.units}
     return {name: rounded(values / truth.deviations) for name, values in found.items()}
@@ -164,7 +168,10 @@ def _root_mean_square(values: Any) -> float:
 
 
 def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row]:
-    """A row for each budget: errors of an entrant on a table, by seed; nothing where it refuses."""
+    """Return a row for each budget: a method's errors on a table, by seed.
+
+    Budgets at which the method refuses have no row.
+    """
     part, name, entrant, seeds, before = job
     table, kinds = table_named(name), ENTRANTS[entrant]
     budgets = [at for at in (FOURFOLD if part == HEAVY else BUDGETS) if at[0] in kinds]

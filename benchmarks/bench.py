@@ -1,6 +1,7 @@
-"""Speed, memory and the demo's accuracy, printed as ratios within one run. `make bench`.
+"""Measure speed, memory and the demo's accuracy as ratios within one run: `make bench`.
 
-Both sides of a ratio run in turn, in processes of their own; the median over rounds counts.
+Both sides of a ratio run in turn, in separate processes. The printed ratio is the median over
+rounds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def row(case: str, metric: str, ours: float, reference: float, bar: float, ok: b
 
 
 def write_numeric(path: Path, n: int, d: int, group: int = CHUNK) -> None:
-    """Standard normals in row groups of this size at most."""
+    """Write standard normals in row groups of at most this size."""
     generator = np.random.default_rng(0)
     names = [f"x{j}" for j in range(d)]
     schema = pa.schema([(name, pa.float64()) for name in names])
@@ -64,7 +65,7 @@ def write_numeric(path: Path, n: int, d: int, group: int = CHUNK) -> None:
 
 
 def write_mixed(path: Path, n: int) -> None:
-    """Six numeric and eight categorical columns like Adult's, 108 features."""
+    """Write six numeric and eight categorical columns like Adult's, with 108 features."""
     generator = np.random.default_rng(0)
     writer = None
     for start in range(0, n, CHUNK):
@@ -88,7 +89,7 @@ def write_mixed(path: Path, n: int) -> None:
 def compare(
     path: Path, case: str, reference: str, cpu_bar: float, memory_bar: float
 ) -> Iterator[Any]:
-    """CPU ratio of the exact moment over a reference, and its peak memory."""
+    """Yield the CPU ratio of the exact moment over a reference, and its peak memory."""
     pairs = [(measure("exact", path), measure(reference, path)) for _ in range(ROUNDS)]
     ratios = [ours["cpu"] / plain["cpu"] for ours, plain in pairs]
     ours, plain = (float(np.median([pair[k]["cpu"] for pair in pairs])) for k in (0, 1))
@@ -102,9 +103,9 @@ def compare(
 
 
 def best(path: Path, *jobs: str) -> list[dict[str, float]]:
-    """The least CPU and wall time of each of these jobs, run in turn.
+    """Return the least CPU time and the least wall time of each job; the jobs run in turn.
 
-    Those of a machine that others may use: the best of a few rounds counts.
+    Other programs might use the machine, so the best of a few rounds counts.
     """
     rounds = SHORT_ROUNDS if path.stat().st_size < SHORT else ROUNDS
     runs = [[measure(job, path) for job in jobs] for _ in range(rounds)]
@@ -115,9 +116,10 @@ def best(path: Path, *jobs: str) -> list[dict[str, float]]:
 
 
 def against_floor(path: Path, case: str) -> Iterator[Any]:
-    """CPU over that of raw decoding and BLAS alone; wall time of two workers over one's.
+    """Yield the CPU time over the floor, and the wall time of two workers over one worker.
 
-    That of two workers of the floor has no bar: it is a measure of the machine.
+    The floor is the CPU time of raw decoding and BLAS alone. The floor's ratio of two workers to
+    one describes the machine, so it has no acceptance threshold.
     """
     one, two, floor, of_two = best(path, "exact", "exact_by_two", "floor", "floor_by_two")
     ok = one["cpu"] <= FLOOR_BAR * floor["cpu"]
@@ -131,7 +133,7 @@ def against_floor(path: Path, case: str) -> Iterator[Any]:
 
 
 def least_between(path: Path, case: str) -> Any:
-    """What one pass of NumPy over the cells adds to decoding and BLAS.
+    """Measure the cost of one NumPy pass over the cells beside decoding and BLAS.
 
     No bar, but a measure of what is between the floor and us.
     """
@@ -141,14 +143,14 @@ def least_between(path: Path, case: str) -> Any:
 
 
 def parts(path: Path, case: str) -> list[dict[str, Any]]:
-    """CPU seconds of the parts of one worker's reading; of the best of a few rounds."""
+    """Measure CPU seconds of the parts of one worker's reading in the best of a few rounds."""
     spent = min((measure("parts_of_exact", path) for _ in range(3)), key=lambda run: run["cpu"])
     names = [name for name in spent if name not in ("cpu", "wall", "process_cpu", "peak_mib")]
     return [{"case": case, "part": name, "cpu": spent[name]} for name in names]
 
 
 def numeric(path: Path, n: int, d: int, memory_bar: float, spent: list[Any]) -> Iterator[Any]:
-    """Numbers beside a plain loop and the floor; one shape beside pandas too."""
+    """Compare numeric tables with a plain loop and the floor, and one shape with pandas too."""
     write_numeric(path, n, d)
     case = f"Parquet {n:,} x {d}"
     yield from compare(path, case, "plain", 1.2, memory_bar)
@@ -160,7 +162,7 @@ def numeric(path: Path, n: int, d: int, memory_bar: float, spent: list[Any]) -> 
 
 
 def mixed(path: Path, spent: list[Any]) -> Iterator[Any]:
-    """Numbers and levels."""
+    """Compare tables of numbers and levels."""
     write_mixed(path, MIXED_ROWS)
     case = f"Parquet mixed {MIXED_ROWS:,} x 108"
     yield from compare(path, case, "plain_mixed", 1.3, 600)
@@ -222,7 +224,7 @@ def against_pandas(path: Path, case: str) -> Iterator[Any]:
 
 
 def seconds(command: list[str]) -> float:
-    """Wall time of a command, best of a few."""
+    """Measure the least wall time of a command over a few runs."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -232,7 +234,7 @@ def seconds(command: list[str]) -> float:
 
 
 def commands(folder: Path) -> Iterator[Any]:
-    """Whole commands, as a user waits for them."""
+    """Measure the wall time of whole commands."""
     table, schema = folder / "adult.csv", folder / "adult.toml"
     table.write_text("\n".join([",".join(ADULT_COLUMNS), *adult_lines()]) + "\n")
     levels = adult_levels()
@@ -259,7 +261,7 @@ def commands(folder: Path) -> Iterator[Any]:
 
 
 def core_size() -> Iterator[Any]:
-    """Installed size of dpcov and everything that it needs, without extras."""
+    """Measure the installed size of dpcov and its dependencies, without extras."""
     sizes: dict[str, float] = {}
     waiting = ["dpcov"]
     while waiting:
@@ -276,7 +278,7 @@ def core_size() -> Iterator[Any]:
 
 
 def demo_accuracy(folder: Path) -> Iterator[Any]:
-    """Mean absolute error of the demo's 45 correlations."""
+    """Measure the mean absolute error of the demo's 45 correlations."""
     import dpcov
     from dpcov.cli.demo import write_table
 

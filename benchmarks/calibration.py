@@ -78,7 +78,7 @@ Row = dict[str, Any]
 
 
 def measured(job: tuple[str, int, str, int]) -> list[Row]:
-    """A row for each statistic, of releases of a table at a budget."""
+    """Return a row for each statistic, from releases of a table at a budget."""
     name, at, goal, seeds = job
     table, (kind, budget), relation = table_named(name), BUDGETS[at], RELATIONS[at % 2]
     asked = {"schema": dpcov.Schema.parse(table.declared()), "neighbors": relation, "goal": goal}
@@ -115,13 +115,13 @@ def said(budget: dict[str, float]) -> str:
 
 
 def encoded(table: Table, release: Release) -> Matrix:
-    """(n, p) encoded features of the table's rows."""
+    """Return the (n, p) encoded features of the table's rows."""
     indicators = np.array([feature.is_indicator for feature in release.schema.features])
     return table.features() * np.where(indicators, 0.5, 1.0) - release.centers / release.scales
 
 
 def levels_of(release: Release) -> Matrix:
-    """(p,) which column an indicator is of; -1 for all else."""
+    """Return the (p,) column numbers of indicators; -1 for other features."""
     names = list(release.schema.encoded_columns)
     features = release.schema.variables
     return np.array([names.index(one.column) if one.is_indicator else -1 for one in features])
@@ -133,7 +133,7 @@ def moment(release: Release, rows: Matrix) -> Matrix:
 
 
 def shortened(release: Release, rows: Matrix) -> Matrix:
-    """(d, d) second moment of encoded rows, each clipped as the release clipped it."""
+    """Return the (d, d) second moment of encoded rows with the clipping of the release."""
     if release.linear_map is not None:
         center = 0.0 if release.center is None else release.center
         rows = (rows - center) @ release.linear_map.T
@@ -255,12 +255,12 @@ def judged(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | 
 
 
 def _over(one: Matrix, other: Matrix) -> float | None:
-    """Root mean squares, if there are any."""
+    """Return root mean squares, or nothing if there is no value."""
     return float(np.linalg.norm(one) / np.linalg.norm(other)) if one.size else None
 
 
 def answered(release: Release, target: str, seed: int) -> bool:
-    """Whether `ols` answers, with an error of each coefficient."""
+    """Return True if `ols` answers with an error for each coefficient."""
     try:
         found = ols(release, target, generator=np.random.default_rng(seed))
     except ReleaseError:

@@ -1,9 +1,9 @@
-"""The least length that intervals can have on average, whatever is private about them.
+"""Compute a lower bound on the average length of private intervals.
 
-An interval holds a figure of every table with probability `LEVEL`. Made of a table, it then holds
-that of the table with k rows more with a probability that privacy bounds from below (`held`). So
-its length is, on average, at least the sum of these over k, times what one row may change the
-figure by, up and down together (`effects`: the range of its influence over rows within bounds).
+An interval contains a statistic of every table with probability `LEVEL`. Consider the interval of
+one table and the statistic of the table with k more rows. Privacy bounds from below the probability
+that the interval contains that statistic (`held`). The average length is then at least the sum of
+these probabilities over k, times the range of one row's influence on the statistic (`effects`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ def effects(rows: Vector, levels: Vector) -> dict[str, Vector]:
 
     Parameters
     ----------
-    rows : (n, p) encoded features; those of `levels` are never below their least nor above their
-        largest, all others in [-1, 1].
-    levels : (p,) number of the column that an indicator is of; -1 for all else.
+    rows : ndarray of float, shape (n, p)
+        Encoded features. Indicators of levels are between their minimum and maximum in the table.
+        All other features are in [-1, 1].
+    levels : ndarray of int, shape (p,)
+        Number of the column that an indicator belongs to; -1 for all other features.
 
     """
     of_level = levels >= 0

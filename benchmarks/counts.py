@@ -1,10 +1,15 @@
-"""How far a private number of rows is from the truth, on tables of many shapes.
+"""Measure the error of the private number of rows on tables of many shapes.
 
-Each table is released again and again with the default mechanism under add/remove. *Error* is the
-mean absolute one of `Release.count`, times epsilon (times the root of rho), over the largest number
-of rows that a unit has: whatever the table it should be at most 30 (5 of rho). *Corner* is the
-control: the same release as if no count had been published, where the matrix alone tells it.
-*Most* are the largest single errors, in rows. `make bench NAME=counts` runs it.
+The script releases each table many times with the default mechanism under add/remove. It prints:
+
+- *Error*: the mean absolute error of `Release.count`, times epsilon (or times the root of rho),
+  over the largest number of rows of a unit. This error should be at most 30 for every table (5
+  for rho).
+- *Corner*, the control: the error of the same release without a published count. The matrix alone
+  then determines the number of rows.
+- *Most*: the largest single error, in rows.
+
+`make bench NAME=counts` runs the script.
 """
 
 from __future__ import annotations
@@ -56,7 +61,7 @@ def level(count: int) -> Draws:
 
 
 def long(g: np.random.Generator, n: int) -> NDArray[Any]:
-    """A long tail: half a per cent of the bounds is typical."""
+    """Draw a long-tailed column; half a per cent of the bounds is typical."""
     return np.clip(0.005 * np.exp(1.5 * g.standard_normal(n)), 0.0, 1.0)
 
 
@@ -64,16 +69,17 @@ def uniform(g: np.random.Generator, n: int) -> NDArray[Any]:
     return g.random(n)
 
 
-number, flags = normal(0.5, 0.15), [flag(0.01)]
+RARE, EVEN = 1, 50  # percent of rows in which a flag is set
+number, flags = normal(0.5, 0.15), [flag(RARE / 100)]
 sizes = [normal(0.3, 2.0**-k) for k in range(1, 11)]
 levels = [level(3), level(5), level(8)]
-Shape = tuple[list[Any], dict[str, Any]]  # of each column what draws it; what else it has
+Shape = tuple[list[Any], dict[str, Any]]  # functions that draw the columns; further options
 SHAPES: dict[str, Shape] = {
     "one column": ([number], {}),
     "one constant, at the midpoint": ([constant(0.5)], {}),
     "one constant, at a bound": ([constant(1.0)], {}),
-    "one flag at 1 %": (flags, {}),
-    "one flag at 50 %": ([flag(0.5)], {}),
+    f"one flag at {RARE} %": (flags, {}),
+    f"one flag at {EVEN} %": ([flag(EVEN / 100)], {}),
     "a number and a constant": ([number, constant(1.0)], {}),
     "five numbers": ([number] * 5, {}),
     "five uniform numbers": ([uniform] * 5, {}),
@@ -84,8 +90,8 @@ SHAPES: dict[str, Shape] = {
     "ten long tails": ([long] * 10, {}),
     "thirty numbers": ([number] * 30, {}),
     "sixty numbers": ([number] * 60, {}),
-    "ten flags at 1 %": (flags * 10, {}),
-    "thirty flags at 1 %": (flags * 30, {}),
+    f"ten flags at {RARE} %": (flags * 10, {}),
+    f"thirty flags at {RARE} %": (flags * 30, {}),
     "flags and numbers": ([*flags * 5, *[number] * 5], {}),
     "one column of levels": ([level(5)], {}),
     "three columns of levels": (levels, {}),
@@ -103,7 +109,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def table(shape: Shape, rows: int) -> tuple[pd.DataFrame, Schema, float]:
-    """A table of so many rows, its schema, and the number of rows that a release should tell."""
+    """Return a table with so many rows, its schema, and the count that a release estimates."""
     draws, more = shape
     generator = np.random.default_rng(rows)
     frame = pd.DataFrame({f"x{j}": draw(generator, rows) for j, draw in enumerate(draws)})
@@ -127,7 +133,7 @@ def table(shape: Shape, rows: int) -> tuple[pd.DataFrame, Schema, float]:
 
 
 def cell(job: tuple[str, int]) -> list[dict[str, Any]]:
-    """The rows of the table of results, of one shape with one number of rows."""
+    """Return the result rows of one shape with one number of rows."""
     name, rows = job
     frame, schema, count = table(SHAPES[name], rows)
     found = []
@@ -159,7 +165,7 @@ def cell(job: tuple[str, int]) -> list[dict[str, Any]]:
 
 
 def pooled(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
-    """Mean errors over all cells that have one value of `by`, for each kind of budget."""
+    """Return mean errors over all cells with one value of `by`, for each kind of budget."""
     found = []
     for value in dict.fromkeys(row[by] for row in rows):
         one: dict[str, Any] = {by: value}

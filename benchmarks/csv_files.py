@@ -1,9 +1,10 @@
-"""CPU of releases of text files of 1,000,000 x 20, beside another commit's; non-zero above the bar.
+"""Compare the CPU time of releases of text files (1,000,000 x 20) with another commit.
 
     benchmarks/csv_files.py [--base COMMIT or FOLDER/src] [--rows N]
 
-Each release is a process of its own, with one thread for each core as users have it; what counts is
-its CPU, over all threads, the system's share among it. The two libraries take turns.
+Each release is a separate process with one thread for each core, as users run it. The script
+measures the CPU time of all threads, including the system's part. The two versions take turns.
+The exit code is not zero if a ratio exceeds the threshold.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ BROKEN = ("of\ntwo lines", "of\nthree\r\nlines")
 RELEASE = """
 import sys
 import dpcov
+
 path, mechanism = sys.argv[1:]
 names = [f"x{j}" for j in range(20)]
 columns = {name: {"kind": "numeric", "lower": -5, "upper": 5} for name in names}
@@ -70,7 +72,7 @@ def _lines(rng: np.random.Generator, texts: tuple[str, ...], name: str, rows: in
 
 
 def seconds(source: Path, path: Path, mechanism: str) -> float:
-    """CPU of a release with the library in `source`."""
+    """Measure the CPU time of a release with the library in `source`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-c", RELEASE, str(path), mechanism],
@@ -82,7 +84,7 @@ def seconds(source: Path, path: Path, mechanism: str) -> float:
 
 
 def checked_out(base: str, folder: Path) -> Path:
-    """The library at a commit, or in a folder."""
+    """Return the path of the library at a commit or in a folder."""
     if Path(base).is_dir():
         return Path(base)
     archive = subprocess.run(
@@ -96,7 +98,7 @@ def checked_out(base: str, folder: Path) -> Path:
 
 
 def measured(base: Path, path: Path, name: str, mechanism: str) -> Iterator[dict[str, Any]]:
-    """Medians over rounds in which both take turns."""
+    """Return medians over rounds in which both versions take turns."""
     pairs = [
         (seconds(base, path, mechanism), seconds(ROOT / "src", path, mechanism))
         for _ in range(ROUNDS)

@@ -39,7 +39,7 @@ class MissingTable(LookupError):  # noqa: N818 (the name says what is wrong)
 
 
 def found(*names: str) -> Path:
-    """Path of the first of these files that is there; several are forms of one table."""
+    """Return the path of the first of these files that exists; all are forms of one table."""
     own = os.environ.get("DPCOV_DATA")
     folders = [*([Path(own)] if own else []), DATA, FETCHED]
     for path in (folder / name for name in names for folder in folders):
@@ -49,14 +49,14 @@ def found(*names: str) -> Path:
 
 
 def text(*names: str) -> str:
-    """What is in the first of these files that is there, unpacked."""
+    """Return the unpacked content of the first of these files that exists."""
     path = found(*names)
     content = path.read_bytes()
     return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
 
 
 def here(tables: Mapping[str, Callable[[], T]]) -> dict[str, Callable[[], T]]:
-    """Those tables that can be read; names the others at once, and what would help."""
+    """Return the readable tables; print the names of the other tables and the remedy."""
     readable = {}
     for name, read in tables.items():
         try:
@@ -77,14 +77,14 @@ def airfoil() -> Matrix:
 
 
 def adult_lines() -> list[str]:
-    """The 48,842 rows of both files as text, without blanks."""
+    """Return the 48,842 rows of both files as text without blanks."""
     both = text("adult/adult.data.gz") + text("adult/adult.test.gz")
     lines = [line.strip().rstrip(".").replace(", ", ",") for line in both.splitlines()]
     return [line for line in lines if line and not line.startswith("|")]
 
 
 def adult_levels() -> dict[str, list[str]]:
-    """Levels of the eight categorical columns, `?` among them."""
+    """Return the levels of the eight categorical columns, including `?`."""
     cells = [line.split(",") for line in adult_lines()]
     return {
         name: sorted({row[j] for row in cells})
@@ -94,7 +94,7 @@ def adult_levels() -> dict[str, list[str]]:
 
 
 def adult() -> Matrix:
-    """48,842 x 108: six numeric columns scaled to [0, 1], eight categorical ones as 0/1."""
+    """Return 48,842 x 108: numeric columns in [0, 1], categorical columns as 0/1."""
     cells = [line.split(",") for line in adult_lines()]
     levels = adult_levels()
     columns = []
@@ -109,18 +109,18 @@ def adult() -> Matrix:
 
 
 def recordings() -> dict[str, Matrix]:
-    """5,875 recordings of 42 people: subject, age, sex, time, two scores, 16 voice measures."""
+    """Return 5,875 recordings of 42 people: subject, age, sex, time, scores, voice measures."""
     return _columns(text("parkinsons_telemonitoring/parkinsons_updrs.data"))
 
 
 def telemonitoring() -> Matrix:
-    """5,875 x 20: targets and voice measures, without the subject and the time."""
+    """Return 5,875 x 20: targets and voice measures, without the subject and the time."""
     left_out = ("subject#", "test_time")
     return np.column_stack([c for name, c in recordings().items() if name not in left_out])
 
 
 def parkinsons(*, status: bool = False) -> Matrix:
-    """195 x 22 voice measures; with their status among them, 23."""
+    """Return 195 x 22 voice measures; with the status, 195 x 23."""
     columns = _columns(text("parkinsons/parkinsons.data"), "name")
     return np.column_stack([c for name, c in columns.items() if status or name != "status"])
 
@@ -135,14 +135,14 @@ def _columns(document: str, *left_out: str) -> dict[str, Matrix]:
 
 
 def colon(genes: int = 300) -> Matrix:
-    """62 x `genes`: the first of the 2000, from the authors' text or their web page."""
+    """Return 62 x `genes`: the first of the 2000 genes, from the authors' text or web page."""
     document = text("colon/I2000.txt.gz", "colon/I2000.html")
     numbers = re.findall(r"\d\.\d{7}e\+\d{3}", re.sub(r"<[^>]*>", " ", document))
     return np.array(numbers, float).reshape(GENES, TISSUES)[:genes].T
 
 
 def mnist() -> Matrix:
-    """10,000 x 196: pixels averaged two by two."""
+    """Return 10,000 x 196: pixels averaged two by two."""
     with gzip.open(found("mnist_t10k/t10k-images-idx3-ubyte.gz")) as file:
         pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 14, 2, 14, 2)
     return pixels.mean(axis=(2, 4)).reshape(-1, 196)
@@ -195,5 +195,5 @@ TABLES: dict[str, Callable[[], Matrix]] = {
 
 
 def rows_over_largest_norm(table: Matrix) -> Matrix:
-    """The papers' preprocessing. Data-dependent, so for experiments only."""
+    """Apply the papers' preprocessing. It depends on the data, so it is for experiments only."""
     return table / np.linalg.norm(table, axis=1).max()

@@ -62,7 +62,7 @@ def forms(release: Release, seed: int) -> dict[str, Matrix]:
 def compared(
     mechanism: Mechanism, budget: Budget, runs: Iterator[tuple[Rows, Error]]
 ) -> dict[str, float]:
-    """Mean error of each form, over pairs of a table and its error."""
+    """Return the mean error of each form, over pairs of a table and its error."""
     found: dict[str, list[float]] = {}
     for seed, (rows, error) in enumerate(runs):
         made = mechanism(

@@ -1,7 +1,8 @@
-"""Accuracy of linear discriminant analysis from one release, on rows that it has not seen.
+"""Measure the accuracy of linear discriminant analysis from one release, on held-out rows.
 
-Pure differential privacy, add/remove; beside scikit-learn's on the raw rows and the largest class.
-The bounds of wine are its ranges widened by a tenth: for experiments only.
+The release uses pure differential privacy under add/remove. Two references stand beside it:
+scikit-learn on the raw rows, and the frequency of the largest class. The bounds of wine are the
+observed ranges, widened by a tenth. Such bounds are for experiments only.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def without_privacy(
     schema: Schema, target: str, train: pd.DataFrame, test: pd.DataFrame
 ) -> tuple[float, float]:
-    """Accuracy of scikit-learn's analysis of the same features, and of the largest class."""
+    """Return the accuracy of scikit-learn on the same features, and of the largest class."""
     names = [feature.name for feature in schema.features if feature.column != target]
     model = LinearDiscriminantAnalysis(solver="lsqr")
     model.fit(new_rows(schema, names, train), train[target])
@@ -91,7 +92,7 @@ def without_privacy(
 def private(
     rows: RememberedRows, target: str, test: pd.DataFrame, epsilon: float, seed: int
 ) -> float:
-    """Accuracy from a release; that of a guess among the levels where the release has no answer."""
+    """Return the accuracy from a release, or the accuracy of a random guess if it has no answer."""
     made = MatrixLaplace()(
         rows,
         budget=PureDP(epsilon),
@@ -107,7 +108,7 @@ def private(
 
 
 def cells_of(name: str, target: str) -> Iterator[dict[str, Any]]:
-    """A row for each epsilon."""
+    """Return a row for each epsilon."""
     frame, schema = FRAMES[name]()
     reached: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
     plain = []

@@ -44,7 +44,7 @@ def pyarrow_csv(folder: Path) -> float:
 
 
 def pyarrow_text_csv(folder: Path) -> float:
-    """As dpcov reads: every cell parsed on its own, so that no cell can change another."""
+    """Read as dpcov does: parse every cell separately, so that no cell can change another."""
     from dpcov.rows.cells import numbers_of
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source

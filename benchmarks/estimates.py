@@ -1,12 +1,15 @@
-"""Errors of this version's estimate over those of an earlier one, of the same releases.
+"""Compare the errors of this version's estimates with an earlier version, for the same releases.
 
-    make bench NAME=estimates ARGS=results/entrants/a85f506
+Run it with `make bench NAME=estimates ARGS=results/entrants/a85f506`.
 
-`BEFORE` is where the earlier version was installed: `git archive COMMIT`, then
-`pip install --no-deps --target`. It releases the tables of two parts by mechanisms that are in
-both, and keeps what it reads off; this version reads the files and denoises them anew. A cell is a
-table, a mechanism and a budget; something shows in it where this version's error is below that of
-no correlations, or no moment, at all. Single cells are held against a bar as `judge.py` does.
+`BEFORE` is the folder of the earlier version: use `git archive COMMIT`, then
+`pip install --no-deps --target`. The earlier version releases the tables of two parts by mechanisms
+that both versions have, and keeps its estimates. This version reads the release files and denoises
+them again.
+
+A cell is a table, a mechanism and a budget. A cell counts as detectable if this version's error is
+below the error of the zero estimate (no correlations, or no moment). The script tests single cells
+against a threshold in the same way as `judge.py`.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ MEAN, MOST = 0.9, 1.25  # bars
 
 
 def measured(job: tuple[str, str, int, str]) -> list[Row]:
-    """A row for each budget: both errors, by seed."""
+    """Return a row for each budget with both errors, by seed."""
     name, mechanism, seeds, before = job
     table, rows = table_named(name), []
     truth = Truth.of(table)
@@ -75,7 +78,7 @@ def estimated(path: Path) -> tuple[float, Any, Any]:
 
 
 def nothing(truth: Truth) -> dict[str, float]:
-    """Errors of an answer without a correlation, and of one without anything."""
+    """Return the errors of an answer with no correlations, and of the zero answer."""
     kept = truth.deviations > 0
     true = correlations(truth.covariance[np.ix_(kept, kept)])
     off = true[np.triu_indices(len(true), 1)]
@@ -84,7 +87,7 @@ def nothing(truth: Truth) -> dict[str, float]:
 
 
 def pairs(rows: Sequence[Row], figure: str) -> Iterator[Pair]:
-    """Errors now and before of each cell where anything shows."""
+    """Return the errors of both versions for each detectable cell."""
     for row in rows:
         if not row["refused"] and np.mean(row["now"][figure]) < row["nothing"][figure]:
             kind = "epsilon" if "epsilon" in row else "rho"
@@ -94,7 +97,7 @@ def pairs(rows: Sequence[Row], figure: str) -> Iterator[Pair]:
 
 
 def means(found: Sequence[Pair]) -> Iterator[Row]:
-    """Mean ratios by mechanism, and of all."""
+    """Return mean ratios by mechanism, and over all mechanisms."""
     for name in (*MECHANISMS, "all"):
         logs: Logs = {}
         for pair in found:

@@ -21,7 +21,7 @@ SECONDS = 60
 
 
 def digest(path: str, content: bytes) -> str:
-    """Sha256 of a file's content, unpacked."""
+    """Return the SHA-256 of a file's unpacked content."""
     return hashlib.sha256(gzip.decompress(content) if path.endswith(".gz") else content).hexdigest()
 
 

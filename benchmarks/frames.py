@@ -34,7 +34,7 @@ def spectra(d: int) -> dict[str, Any]:
 
 
 def measured(d: int, name: str, eigenvalues: Any) -> dict[str, Any]:
-    """One frame of the matrix with these eigenvalues, every concentration 1."""
+    """Draw one frame of the matrix with these eigenvalues; every concentration is 1."""
     turn = np.linalg.qr(np.random.default_rng(1).standard_normal((d, d)))[0]
     matrix = (turn * eigenvalues) @ turn.T
     matrix = (matrix + matrix.T) / 2

@@ -1,10 +1,11 @@
-"""How often intervals that cover sampling hold the figures of the population that rows are from.
+"""Measure how often intervals for noise and sampling cover the statistics of the population.
 
     make bench NAME=interval_coverage
 
-The tables to tune (`tables.toml`) are the populations. Samples are drawn from them with
-replacement and released by default; 95 % intervals for privacy noise and sampling are held against
-the table's own figures, eigenvalues too. `calibration.py` judges those for the noise alone.
+The tables of the part `tune` (`tables.toml`) are the populations. The script draws samples with
+replacement and releases them by default. It then checks whether 95% intervals for privacy noise
+and sampling cover the population's statistics, including eigenvalues. The script `calibration.py`
+measures the coverage of intervals for the noise alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 
 
 def measured(job: tuple[str, int, int]) -> list[Row]:
-    """A row for each statistic, of samples of a table at a budget."""
+    """Return a row for each statistic, from samples of a table at a budget."""
     name, count, at = job
     table, (text, budget) = table_named(name), BUDGETS[at]
     found: dict[str, list[tuple[Any, Any]]] = {}
@@ -54,7 +55,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
             seed=number,
             **budget,
         )
-        if made.published is not None:  # else of too few rows, nothing to judge
+        if made.published is not None:  # a release of too few rows has no intervals
             for of, held, trusted in covered(made, table, seed):
                 found.setdefault(of, []).append((held, trusted))
     place = {"table": name, "n": count, "budget": text}
@@ -66,7 +67,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
 
 
 def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
-    """Of each statistic which entries are covered, and which are trusted."""
+    """Yield for each statistic the covered entries and the trusted entries."""
     generator = np.random.default_rng(seed)
     whole = moment(release, encoded(table, release))[None]
     asked = list(STATISTICS.values())
@@ -83,7 +84,7 @@ def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
 
 
 def pooled(rows: list[Row]) -> list[Row]:
-    """Over the tables, for each statistic, number of rows and budget."""
+    """Average over the tables, for each statistic, number of rows and budget."""
     groups: dict[tuple[str, int, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["statistic"], row["n"], row["budget"]), []).append(row)
@@ -105,7 +106,7 @@ def main() -> int:
     kept = Kept("interval_coverage_cells.json", "make bench NAME=interval_coverage")
     kept.pooled(measured, list(product(TABLES, COUNTS, range(len(BUDGETS)))))
     totals = pooled(kept.rows)
-    show("Coverage of 95 % intervals for privacy noise and sampling", totals)
+    show("Coverage of 95% intervals for privacy noise and sampling", totals)
     if not kept.done():
         return 1
     write("interval_coverage.json", "make bench NAME=interval_coverage", totals)

@@ -1,12 +1,14 @@
-"""Whether the default is as good as it is to be, from the errors that `before_and_now.py` keeps.
+"""Test whether the default meets its acceptance thresholds, from the errors of `before_and_now.py`.
 
-    make bench NAME=judge ARGS=default
+Run it with `make bench NAME=judge ARGS=default`.
 
-An entrant's error in a cell (a table at a budget) is the mean over seeds. Where the best of a cell
-is chosen, even seeds choose and odd ones judge, then the other way round, so that luck does not
-choose. Means of ratios are geometric, their 95 % ranges from tables drawn again. Single cells are
-told to be beyond a bar by one-sided t tests of log-ratios, with Bonferroni's share of 1 % each.
-Entrants that refuse in a cell, or have no finite error there, don't compete in it.
+- A method's error in a cell (a table at a budget) is the mean over seeds.
+- The best method of a cell is chosen on the even seeds and measured on the odd seeds, and vice
+  versa. The choice thus does not profit from chance.
+- Means of ratios are geometric. A bootstrap over tables gives their 95% ranges.
+- A single cell fails if a one-sided t test of log-ratios shows a ratio above the threshold. The
+  tests have a joint level of 1%, with Bonferroni's correction.
+- A method does not take part in a cell if it refuses there or has no finite error.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -76,7 +79,7 @@ Logs = dict[Cell, "Vector"]  # of ratios, in a cell
 
 
 def cells_of(rows: Sequence[Row]) -> Cells:
-    """What each entrant has of each error in each cell, by seed."""
+    """Group the methods' errors by cell, method and seed."""
     found: dict[Cell, dict[str, list[Row]]] = {}
     for row in rows:
         kind = "epsilon" if "epsilon" in row else "rho"
@@ -94,18 +97,18 @@ def cells_of(rows: Sequence[Row]) -> Cells:
 
 
 def means(entry: Entry, errors: Sequence[str], half: int | None = None) -> Vector:
-    """Of each error over the seeds, or those that are even (0) or odd (1)."""
+    """Return the mean of each error over all seeds, or over the even (0) or odd (1) seeds."""
     kept = slice(None) if half is None else entry["seeds"] % 2 == half
     return np.array([max(NOTHING, entry[error][kept].mean()) for error in errors])
 
 
 def log_ratio(own: Vector, other: Vector) -> Vector:
-    """NaN where neither has any error, like that of the correlations of one column."""
+    """Return the log-ratio of two errors, or NaN if both are 0 (a table with a single column)."""
     return np.where(np.maximum(own, other) > NOTHING, np.log(own / other), np.nan)
 
 
 def log_ratios(cells: Cells, entrant: str, other: str, errors: Sequence[str] = JUDGED) -> Logs:
-    """Of an entrant's errors to another's, where both compete."""
+    """Return log-ratios of two methods' errors in the cells that have both methods."""
     return {
         cell: log_ratio(means(field[entrant], errors), means(field[other], errors))
         for cell, field in cells.items()
@@ -114,9 +117,10 @@ def log_ratios(cells: Cells, entrant: str, other: str, errors: Sequence[str] = J
 
 
 def against_the_best(cells: Cells, entrant: str, errors: Sequence[str] = JUDGED) -> Logs:
-    """Of an entrant's errors to those of the one whose worst is least, as the other half tells.
+    """Return log-ratios of a method's errors to the best method's errors.
 
-    The worst of an entrant is the largest ratio of its errors to the least that anybody has.
+    The other half of the seeds chooses the best method of a cell. This is the method whose largest
+    ratio of an error to the least error of any method is smallest.
     """
     found: Logs = {}
     for cell, field in cells.items():
@@ -133,7 +137,7 @@ def against_the_best(cells: Cells, entrant: str, errors: Sequence[str] = JUDGED)
 
 
 def against_peers(cells: Cells, kind: str) -> dict[str, Logs]:
-    """Of the default's errors to the least that a peer has, chosen in hindsight, by error."""
+    """Return log-ratios of the default's errors to the best peer in hindsight, by error."""
     found: dict[str, Logs] = {error: {} for error in BEFORE_PEERS}
     for cell, field in cells.items():
         peers = [field[name] for name in PEERS if name in field]
@@ -145,7 +149,7 @@ def against_peers(cells: Cells, kind: str) -> dict[str, Logs]:
 
 
 def said(logs: Logs, bar: float | None, most: float | None = None) -> Row:
-    """The mean of ratios with its range, and their 95th percentile, beside their bars."""
+    """Return the mean ratio with its range, and the 95th percentile, beside the thresholds."""
     tables: dict[str, list[Vector]] = {}
     for cell, values in logs.items():
         tables.setdefault(cell.table, []).append(values[np.isfinite(values)])
@@ -162,7 +166,7 @@ def said(logs: Logs, bar: float | None, most: float | None = None) -> Row:
 
 
 def where(logs: Logs, **wanted: str) -> Logs:
-    """Those of cells that have these attributes."""
+    """Return the log-ratios of the cells with these attributes."""
     return {
         cell: values
         for cell, values in logs.items()
@@ -183,7 +187,7 @@ def choices(cells: Cells) -> Iterator[Row]:
 
 
 def goals(cells: Cells) -> Iterator[Row]:
-    """Each goal over the best entrant for its own error."""
+    """Compare each goal with the best method for the goal's own error."""
     for error, entrant in OWN.items():
         logs = against_the_best(cells, entrant, [error])
         for kind in OF_PEER:
@@ -194,7 +198,7 @@ def goals(cells: Cells) -> Iterator[Row]:
 
 
 def simple(cells: Cells) -> Iterator[Row]:
-    """The default over one plain matrix, and over noise entry by entry."""
+    """Compare the default with one plain matrix, and with entrywise noise."""
     for other in (MATRIX, ENTRYWISE):
         logs = log_ratios(cells, DEFAULT, other)
         for kind in OF_PEER:
@@ -210,7 +214,7 @@ def before_peers(cells: Cells) -> Iterator[Row]:
 
 
 def everyone(cells: Cells) -> Iterator[Row]:
-    """The default over each entrant, mean ratios by error."""
+    """Yield mean ratios of the default's errors to each method's errors."""
     names = dict.fromkeys(name for field in cells.values() for name in field)
     for other in names:
         logs = log_ratios(cells, DEFAULT, other, ERRORS)
@@ -239,7 +243,7 @@ class Pair(NamedTuple):
 
 
 def single(cells: Cells, other: str) -> list[Pair]:
-    """The default and another in each cell, by error."""
+    """Pair the default with another method in each cell, by error."""
     return [
         Pair({**cell._asdict(), "error": error}, field[DEFAULT][error], field[other][error])
         for cell, field in cells.items()
@@ -249,7 +253,7 @@ def single(cells: Cells, other: str) -> list[Pair]:
 
 
 def rises(cells: Cells) -> list[Pair]:
-    """The default at a budget, over the default at a quarter of it."""
+    """Compare the default at a budget with the default at a quarter of the budget."""
     found = []
     for cell, field in cells.items():
         fewer = cells.get(cell._replace(size=cell.size / 4), {})
@@ -262,7 +266,10 @@ def rises(cells: Cells) -> list[Pair]:
 
 
 def beyond(pairs: Sequence[Pair], bar: float) -> list[Row]:
-    """Ratios, those first that are the most surely above; `ok` where the test can't tell."""
+    """Return ratios in order of their lower confidence limits, the largest limit first.
+
+    `ok` is True if the test does not show a ratio above the threshold.
+    """
     rows, pairs = [], [pair for pair in pairs if max(pair.own.mean(), pair.other.mean()) > NOTHING]
     for pair in pairs:
         ratio, error = pair.log_ratio()
@@ -273,12 +280,12 @@ def beyond(pairs: Sequence[Pair], bar: float) -> list[Row]:
 
 
 def quantile(draws: int, tests: int) -> float:
-    """By which as many tests are wrong together in at most one of a hundred cases."""
+    """Return the t quantile for so many tests with a joint level of 1%."""
     return float(t.ppf(1 - (1 - LEVEL) / tests, draws - 1))
 
 
 def biases(rows: Sequence[Row]) -> list[Row]:
-    """Mean errors of the means over what is stated of them, those first that are surely large."""
+    """Return mean errors of the means over the stated errors, the surely largest first."""
     runs: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if "off" in row and row["entrant"] == DEFAULT:
@@ -299,7 +306,7 @@ def biases(rows: Sequence[Row]) -> list[Row]:
 
 
 def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """All figures, by title."""
+    """Return all figures, by title."""
     cells = cells_of(rows)
     absent = [cell._asdict() for cell, field in cells.items() if DEFAULT not in field]
     return {
@@ -317,9 +324,9 @@ def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def over_former(cells: Cells) -> list[Row]:
-    """Errors of the moment as a whole, and seconds, over those of the default before.
+    """Compare errors of the whole moment, and seconds, with the earlier version's default.
 
-    Geometric means over the budgets of a kind; seconds are medians of a budget.
+    Ratios are geometric means over the budgets of a kind. Seconds are medians for each budget.
     """
     places: dict[tuple[str, str], list[dict[str, Entry]]] = {}
     for cell, field in cells.items():
@@ -355,7 +362,7 @@ def main() -> int:
         show(f"{title} ({missed} of {len(rows)} beyond)", rows[:shown])
     told = [{"part": title, **row} for title, rows in found.items() for row in rows]
     name = FILES.get(asked.part, f"judge-{asked.part}.json")
-    write(name, f"make bench NAME=judge ARGS={asked.part}", told)
+    write(name, f"make bench NAME={Path(__file__).stem} ARGS={asked.part}", told)
     return int(not all(row.get("ok", True) for row in told))
 
 

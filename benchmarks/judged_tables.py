@@ -1,6 +1,6 @@
-"""The tables of `tables.toml`: real ones, and made-up ones in the shapes of well-known ones.
+"""Make or read the tables of `tables.toml`: real tables, and simulated tables of known shapes.
 
-All have bounds that a person would write without looking: round, and often far from the data.
+All bounds could be written without seeing the data: they are round, and often far from the data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Table(NamedTuple):
     columns: dict[str, Any]
 
     def declared(self, *, before: bool = False) -> dict[str, Any]:
-        """Its schema; to versions before the second all columns but those of levels are numbers."""
+        """Return the schema; before schema version 2, all columns without levels are numeric."""
         newer = [name for name, it in self.columns.items() if it["kind"] in NEWER]
         if before or not newer:
             plain = {name: self.columns[name] | {"kind": "numeric"} for name in newer}
@@ -58,7 +58,7 @@ class Table(NamedTuple):
 
 
 def numbers(values: Matrix, bounds: Any) -> Table:
-    """A table of numbers; one pair of bounds is that of all columns."""
+    """Return a table of numbers; a single pair of bounds applies to all columns."""
     pairs = np.broadcast_to(np.asarray(bounds, float), (values.shape[1], 2)).tolist()
     named = {f"x{j}": pair for j, pair in enumerate(pairs)}
     columns = {n: {"kind": "numeric", "lower": a, "upper": b} for n, (a, b) in named.items()}
@@ -66,18 +66,18 @@ def numbers(values: Matrix, bounds: Any) -> Table:
 
 
 def related(rng: np.random.Generator, n: int, p: int, share: float = 0.5) -> Matrix:
-    """(n, p) normal columns; two common factors have this share of their variance."""
+    """Simulate (n, p) normal columns; two common factors have this fraction of the variance."""
     common = rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) / np.sqrt(2)
     return np.sqrt(share) * common + np.sqrt(1 - share) * rng.normal(size=(n, p))
 
 
 def scales(rng: np.random.Generator) -> Table:
-    """Deviations from .01 to .3 of the half-range."""
+    """Simulate columns with standard deviations from 0.01 to 0.3 of the half-range."""
     return numbers(related(rng, 10_000, 8) * np.geomspace(0.01, 0.3, 8), (-1, 1))
 
 
 def flags(rng: np.random.Generator) -> Table:
-    """Rates of 1 to 50 percent, declared as numbers."""
+    """Simulate flags with rates of 1 to 50 percent, declared as numbers."""
     from scipy.stats import norm
 
     rates = np.geomspace(0.01, 0.5, 8)
@@ -85,13 +85,13 @@ def flags(rng: np.random.Generator) -> Table:
 
 
 def casp(rng: np.random.Generator) -> Table:
-    """Nine properties with tails like t with 2 degrees of freedom."""
+    """Simulate nine properties with tails like t with 2 degrees of freedom."""
     tails = related(rng, 20_000, 9, 0.8) / np.sqrt(rng.chisquare(2, (20_000, 1)) / 2)
     return numbers(np.clip(np.abs(tails), 0, 100), (0, 100))
 
 
 def diamonds(rng: np.random.Generator) -> Table:
-    """Carats and prices, widths, and a few widths that somebody wrote down wrongly."""
+    """Simulate carats, prices and widths, with a few wrongly recorded widths."""
     n = 20_000
     carat = np.clip(np.exp(-0.4 + 0.6 * rng.normal(size=n)), 0.2, 6)
     price = np.clip(4000 * carat**1.7 * np.exp(0.25 * rng.normal(size=n)), 300, 20_000)
@@ -104,7 +104,7 @@ def diamonds(rng: np.random.Generator) -> Table:
 
 
 def census(rng: np.random.Generator) -> Table:
-    """Ages, hours, years, a weight, and gains that few people have."""
+    """Simulate ages, hours, years, a weight, and gains that few people have."""
     n = 20_000
     base = related(rng, n, 4)
     gain = np.where(rng.random(n) < 0.08, np.exp(8.5 + 0.9 * rng.normal(size=n)), 0)
@@ -120,7 +120,7 @@ def lognormal(rng: np.random.Generator) -> Table:
 
 
 def flights(rng: np.random.Generator) -> Table:
-    """Delays, most around nothing and some of many hours, distances and times in the air."""
+    """Simulate delays (most near 0, some of many hours), distances and times in the air."""
     n = 30_000
     far = np.exp(6.7 + 0.7 * rng.normal(size=n))
     late = np.where(rng.random(n) < 0.2, rng.exponential(60, n), 5 * rng.normal(size=n))
@@ -130,7 +130,7 @@ def flights(rng: np.random.Generator) -> Table:
 
 
 def crime(rng: np.random.Generator) -> Table:
-    """Seventeen shares of 2,000 communities, skewed, some nearly multiples of others."""
+    """Simulate 17 skewed fractions of 2,000 communities, some nearly multiples of others."""
     base = related(rng, 2000, 17, 0.9)
     return numbers(1 / (1 + np.exp(2 - base)), (0, 1))
 
@@ -155,19 +155,19 @@ def tails(
 
 
 def mistakes(rng: np.random.Generator) -> Table:
-    """Of a hundred rows one is thirty times as far out."""
+    """Simulate rows of which one in a hundred is thirty times as far out."""
     far = np.where(rng.random((10_000, 1)) < 0.01, 30, 1)
     return numbers(np.clip(far * related(rng, 10_000, 5), -100, 100), (-100, 100))
 
 
 def purchases(rng: np.random.Generator) -> Table:
-    """Sums spent at five shops, most of them nothing."""
+    """Simulate the amounts spent at five shops, most of them 0."""
     spent = np.exp(3 + 1.2 * related(rng, 20_000, 5))
     return numbers(np.minimum(spent * (rng.random((20_000, 5)) < 0.15), 5000), (0, 5000))
 
 
 def clusters(rng: np.random.Generator) -> Table:
-    """Three groups, of which one holds one row of fifty and lies far out."""
+    """Simulate three groups, of which one holds one row in fifty and lies far out."""
     group = rng.choice(3, 8000, p=[0.6, 0.38, 0.02])
     centers = np.array([[0, 0, 0, 0], [2, 1, 0, -1], [12, -9, 8, 4]])
     return numbers(centers[group] + related(rng, 8000, 4), (-20, 20))
@@ -179,7 +179,7 @@ def bimodal(rng: np.random.Generator) -> Table:
 
 
 def of_levels(rng: np.random.Generator, counts: tuple[int, ...], p: int = 2) -> Table:
-    """Columns of levels as rare as 1/j, half of the rows as the column before; `p` numbers."""
+    """Simulate levels with frequencies 1/j, each half a copy of the one before; `p` numbers."""
     n = 10_000
     frame, columns = {}, {}
     before = np.zeros(n, np.int64)
@@ -194,14 +194,14 @@ def of_levels(rng: np.random.Generator, counts: tuple[int, ...], p: int = 2) -> 
 
 
 def answers(rng: np.random.Generator) -> Table:
-    """Answers from 1 to 5 to 300 questions, on ten subjects; many agree to some."""
+    """Simulate answers from 1 to 5 to 300 questions on ten subjects, some with broad agreement."""
     subject = rng.normal(size=(20_000, 10)).repeat(30, axis=1)
     agreed = rng.uniform(2, 4.5, 300) + 0.8 * subject + 0.9 * rng.normal(size=(20_000, 300))
     return numbers(np.clip(np.rint(agreed), 1, 5), (1, 5))
 
 
 def sensors(rng: np.random.Generator) -> Table:
-    """Three hundred in a row, each like the one before, of deviations from .02 to .3."""
+    """Simulate 300 autoregressive columns with standard deviations from 0.02 to 0.3."""
     seen = rng.normal(size=(20_000, 300))
     for j in range(1, 300):
         seen[:, j] = 0.9 * seen[:, j - 1] + np.sqrt(1 - 0.9**2) * seen[:, j]
@@ -209,7 +209,7 @@ def sensors(rng: np.random.Generator) -> Table:
 
 
 def borders(rng: np.random.Generator) -> Table:
-    """Two hundred columns far from the midpoints of their bounds; some hardly leave one."""
+    """Simulate 200 columns far from the midpoints of their bounds; some stay close to a bound."""
     means = np.clip(rng.normal(-0.7, 0.3, 200), -1, 1)
     deviations = np.where(means <= -0.95, 0.005, rng.uniform(0.02, 0.32, 200))
     causes = rng.normal(size=(10_000, 8)) @ rng.normal(size=(8, 200)) / 4
@@ -218,7 +218,7 @@ def borders(rng: np.random.Generator) -> Table:
 
 
 def returns(rng: np.random.Generator) -> Table:
-    """Three hundred shares of fifteen branches in one market; some days are wilder than others."""
+    """Simulate 300 stocks of fifteen industries in one market, with volatile days."""
     branches = rng.normal(size=(20_000, 15)).repeat(20, axis=1)
     days = 0.6 * rng.normal(size=(20_000, 1)) + 0.5 * branches + rng.normal(size=(20_000, 300))
     wild = np.sqrt(5 / rng.chisquare(5, (20_000, 1)))
@@ -226,7 +226,7 @@ def returns(rng: np.random.Generator) -> Table:
 
 
 def genes(rng: np.random.Generator) -> Table:
-    """Two thousand skewed columns with twenty causes, of most of which none is much."""
+    """Simulate 2,000 skewed columns with twenty common causes, most of them weak."""
     causes = rng.normal(size=(20_000, 20)) * np.geomspace(1, 0.2, 20)
     seen = causes @ rng.normal(size=(20, 2000)) / 3 + rng.normal(size=(20_000, 2000))
     return numbers(np.minimum(np.exp(0.5 * seen), 20), (0, 20))
@@ -258,7 +258,7 @@ MADE: dict[str, Callable[[np.random.Generator], Table]] = {
 
 
 def told(schema: Schema) -> dict[str, Any]:
-    """What any version can read of the columns of a schema."""
+    """Return the parts of a schema's columns that every version can read."""
     declared, kept = schema.model_dump()["columns"].items(), ("kind", "lower", "upper", "levels")
     return {name: {key: it[key] for key in kept if key in it} for name, it in declared}
 

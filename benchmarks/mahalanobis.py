@@ -48,7 +48,7 @@ RUNS: tuple[tuple[Mechanism, str], ...] = (
 
 
 def table(law: str, n: int, condition: float, seed: int) -> tuple[Matrix, Matrix]:
-    """(n, d) rows, and the map that makes them round."""
+    """Return (n, d) rows and the map that makes their covariance the identity."""
     generator = np.random.default_rng(seed)
     rotation = np.linalg.qr(generator.normal(size=(FEATURES, FEATURES)))[0]
     deviations = np.geomspace(condition**-0.5, 1, FEATURES)
@@ -59,7 +59,7 @@ def table(law: str, n: int, condition: float, seed: int) -> tuple[Matrix, Matrix
 
 
 def released(rows: Matrix, bound: float, mechanism: Mechanism, seed: int) -> Matrix:
-    """(d, d) denoised second moment of a row."""
+    """Return the (d, d) denoised second moment of a row."""
     names = [f"x{j}" for j in range(rows.shape[1])]
     made = mechanism(
         open_rows(rows, Schema.from_bounds(-bound, bound, names, intercept=0.0)),

@@ -1,14 +1,14 @@
-"""What `missing` = ``pairwise`` gives up, beside a table with as many rows that miss nothing.
+"""Measure the cost of `missing = "pairwise"` beside a table with as many complete rows.
 
-Of ten tables values are removed at random. The error of a mean is compared with that of a release
-of as many complete rows as the column has left, that of a correlation with that of as many as the
-pair has left; both are about the whole table. So 1 is what nothing could beat without more than the
-pairs there are. `midpoint` is the control: its errors don't fall with any budget.
+The script removes values at random from ten tables. It compares the error of a mean with a release
+of complete rows, as many as the column has values left. It compares the error of a correlation with
+a release of as many complete rows as the pair has left. Both errors are about the whole table. A
+ratio of 1 is the best possible without more pairs. `midpoint` is the control: its errors do not
+fall with the budget.
 
-The bars are for one mechanism on both tables, `standardized` by column: what gaps cost. *auto*
-looks at directions where no cell may be missing, which leaves correlations less noise, so it gains
-more from complete rows than their number. (Directions of rows with gaps were tried: their marks
-make rows longer, and errors are 1.2 times as large again.)
+The thresholds use one mechanism on both tables, `standardized` by column, so they measure the cost
+of missing cells. With complete rows, `auto` also estimates principal directions, which reduces the
+noise of correlations. The ratios of `auto` therefore include this gain too.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-ROWS = 10_000  # at least, by repeating those of small tables
+ROWS = 10_000  # at least; small tables are repeated
 SHARES = (0.05, 0.3, 0.6)
 REPEATS = 16
-# Columns that miss values, all if None; and the most that the geometric mean of ratios may be.
+# Number of columns with missing values (None: all), and the threshold for the geometric mean.
 SETTINGS: dict[str, tuple[dict[str, Any], int | None, float | None]] = {
     "zCDP": ({"rho": 0.5, "mechanism": "standardized"}, None, 1.15),
     "pure": ({"epsilon": 1.0, "mechanism": "standardized"}, None, 1.5),
@@ -49,7 +49,7 @@ def _normal(correlation: Matrix, means: float, scale: float = 1.0) -> Matrix:
 
 
 def pair() -> Matrix:
-    """R = .61, a mean of 6.03 between 0 and 20."""
+    """Simulate a pair of columns with correlation 0.61 and a mean of 6.03 between 0 and 20."""
     return _normal(np.array([[1, 0.61], [0.61, 1]]), 6.03, 1.2)
 
 
@@ -82,7 +82,7 @@ TABLES: dict[str, Callable[[], Matrix]] = {
 
 
 def bounded(table: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Rows enough, and bounds that are wider than the values by half."""
+    """Return enough rows, and bounds that are wider than the values by half."""
     table = np.tile(table, (-(-ROWS // len(table)), 1))
     low, high = table.min(axis=0), table.max(axis=0)
     return table, low - 0.1 * (high - low), high + 0.4 * (high - low)
@@ -99,7 +99,7 @@ class Setting:
         self.truth = self.table.mean(axis=0), np.corrcoef(self.table, rowvar=False)
 
     def errors(self, table: Matrix, missing: str, seed: int) -> tuple[Matrix, Matrix]:
-        """Absolute errors of (p,) means, in half-ranges, and of (p, p) correlations."""
+        """Return absolute errors of (p,) means, in half-ranges, and of (p, p) correlations."""
         names = [f"x{j}" for j in range(table.shape[1])]
         columns = {
             name: {
@@ -125,7 +125,7 @@ class Setting:
         return self.errors(table, missing, seed)
 
     def complete(self, seed: int) -> tuple[Matrix, Matrix]:
-        """Each error from as many complete rows as its column or pair has."""
+        """Return each error from as many complete rows as its column or pair has."""
         draws, kept = np.random.default_rng(seed), 1 - self.gaps
         of_pairs = np.outer(kept, kept)
         np.fill_diagonal(of_pairs, kept)
@@ -186,7 +186,7 @@ def main() -> int:
     kept = Kept("missing.json", "make bench NAME=missing")
     jobs = [(n, s, kind) for n in datasets.here(TABLES) for s in SHARES for kind in SETTINGS]
     kept.pooled(measured, jobs)
-    show("Errors over those of as many complete rows", kept.rows)
+    show("Error / error with as many complete rows", kept.rows)
     means = summary(kept.rows)
     show("Geometric means", means)
     return int(not (kept.done() and all(row["ok"] for row in means)))

@@ -2,8 +2,8 @@
 
 For an (epsilon, delta) budget, `auto` draws the kind of noise whose rounds have the least noise
 (`standardized.noise_of_rounds`). This script releases tables with both kinds. For each table and
-budget it prints the predicted and the measured ratio of the errors (of correlations, means and
-variances together), and what the choice costs over the better kind in hindsight.
+budget it prints the predicted and the measured ratio of the errors, for correlations, means and
+variances together. It also prints the cost of the choice over the better kind in hindsight.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def cell(job: tuple[tuple[float, float], int, int]) -> list[dict[str, Any]]:
 
 
 def regret(rows: list[dict[str, Any]], weight: float) -> dict[str, Any]:
-    """Return the error of the choice by this weight over that of the better kind."""
+    """Return the error of the choice by this weight over the error of the better kind."""
     costs = []
     for row in rows:
         ratio = predicted(row["columns"], ApproxDP(row["epsilon"], row["delta"]), weight)

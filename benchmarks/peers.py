@@ -1,12 +1,16 @@
-"""The second moment from other libraries, at the same epsilon and bounds, beside ours.
+"""Compare the second moment with other libraries, at the same epsilon and bounds.
 
-Pure differential privacy, replace-one, rows over the largest norm (taken as public for all), mean
-||C_hat - C||_F / n. Two libraries release a d x d matrix by Amin et al. 2019 (noisy eigenvalues,
-then eigenvectors one by one), and draw the eigenvectors from the Bingham law. So that law is looked
-at too: moments of their draws beside the exact ones, and the privacy loss of the law that they draw
-from. A library that isn't installed is left out. ``python benchmarks/peers.py`` runs it (an hour);
-``--ours`` measures our errors alone and keeps the others' of the last published run. diffprivlib
-0.6.6 needs scikit-learn below 1.7, OpenDP its extra scikit-learn.
+The error is the mean of ||C_hat - C||_F / n, with pure differential privacy under replace-one. Rows
+are divided by the largest norm, which counts as public for all libraries.
+
+Two libraries release a d x d matrix by Amin et al. 2019: noisy eigenvalues, then eigenvectors one
+by one. These libraries draw the eigenvectors from the Bingham distribution. The script also
+compares the moments of their draws with the exact moments, and computes the privacy loss of the
+distribution that they draw from.
+
+``python benchmarks/peers.py`` runs the script in an hour and skips libraries that are not
+installed. ``--ours`` measures only dpcov and keeps the other errors of the last published run.
+diffprivlib 0.6.6 needs scikit-learn below 1.7. OpenDP needs its extra scikit-learn.
 """
 
 from __future__ import annotations
@@ -151,7 +155,7 @@ def tables() -> Iterator[tuple[str, Matrix]]:
 
 
 def within(limit: float, work: Callable[[], Any]) -> Any:
-    """What `work` returns in a process of its own, or None after so many seconds."""
+    """Return the result of `work` in a separate process, or None after so many seconds."""
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     process = context.Process(target=lambda: answers.put(work()))
@@ -164,7 +168,7 @@ def within(limit: float, work: Callable[[], Any]) -> Any:
 
 
 def measure(release: Release, table: Matrix, epsilon: float) -> dict[str, Any]:
-    """Error and time of a library; nothing where one release takes too long."""
+    """Return the error and time of a library, or nothing if one release takes too long."""
     truth, n = table.T @ table, len(table)
 
     def timed(seed: int) -> tuple[float, float]:
@@ -206,7 +210,7 @@ def errors(methods: dict[str, tuple[str, Release]]) -> Iterator[dict[str, Any]]:
 
 
 def draws() -> Iterator[dict[str, Any]]:
-    """The mean square of one coordinate of draws at epsilon = 1, and what the law has."""
+    """Return the mean square of one coordinate of draws at epsilon = 1, and its exact value."""
     for spectrum in SPECTRA:
         for method, (package, draw) in installed(DIRECTIONS).items():
             vectors = [draw(np.diag(spectrum), 1.0, seed) for seed in range(DRAWS)]
@@ -225,7 +229,7 @@ def draws() -> Iterator[dict[str, Any]]:
 
 
 def losses() -> Iterator[dict[str, Any]]:
-    """The largest privacy loss found when one of many equal rows is replaced, over epsilon."""
+    """Return the largest privacy loss, over epsilon, when one of many equal rows is replaced."""
     for d in LOSS_COLUMNS:
         yield {
             "kind": "loss",
@@ -236,7 +240,7 @@ def losses() -> Iterator[dict[str, Any]]:
 
 
 def ours_anew() -> list[dict[str, Any]]:
-    """The published rows with our errors measured again."""
+    """Return the published rows with new measurements of dpcov."""
     ours = {name: method for name, method in METHODS.items() if method[0] == "dpcov"}
     anew = {(row["dataset"], row["epsilon"], row["method"]): row for row in errors(ours)}
     show("Error of the second moment", list(anew.values()))

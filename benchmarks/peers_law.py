@@ -1,16 +1,17 @@
-r"""The law from which two libraries draw eigenvectors, and its privacy loss.
+r"""Compute the distribution from which two libraries draw eigenvectors, and its privacy loss.
 
-Both sample the Bingham law exp(-u'Au), A = epsilon/4 (l_max I - C), by rejection from the angular
-central Gaussian law, whose density is proportional to (u'Wu)^(-d/2), W = I + 2A/b. A proposal is to
-be accepted with probability exp(-u'Au) (u'Wu)^(d/2) / M. Both divide by (u'Wu)^(d/2) instead. Since
-M >= 1 and u'Wu >= 1 this is at most 1 too, so what they draw has exactly the density proportional
-to
+Both libraries want to sample the Bingham distribution exp(-u'Au), A = epsilon/4 (l_max I - C). They
+use rejection from the angular central Gaussian distribution. Its density is proportional to
+(u'Wu)^(-d/2), with W = I + 2A/b. The correct acceptance probability is
+exp(-u'Au) (u'Wu)^(d/2) / M. Both libraries divide by (u'Wu)^(d/2) instead. This number is at most 1
+too, since M >= 1 and u'Wu >= 1. Their draws thus have exactly the density proportional to
 
     exp(-u'Au) (u'Wu)^(-d).
 
-The densities below are with respect to the uniform law, for diagonal C with two eigenvalues l1 and
-l2 and all others 0, as functions of the squares of the first two coordinates. Under the uniform law
-these are Dirichlet(1/2, 1/2, (d - 2)/2), which Gauss-Jacobi quadrature integrates.
+The densities below are relative to the uniform distribution. C is diagonal, with two eigenvalues l1
+and l2 and all others 0. The densities are functions of the squares of the first two coordinates.
+Under the uniform distribution these squares are Dirichlet(1/2, 1/2, (d - 2)/2), and Gauss-Jacobi
+quadrature integrates them.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ def mean_square(eigenvalues: Sequence[float], epsilon: float, *, exact: bool) ->
 
 
 def largest_loss(d: int, epsilon: float, *, exact: bool) -> float:
-    """Largest privacy loss found, over epsilon, when one of many equal rows is replaced.
+    """Return the largest privacy loss, over epsilon, when one of many equal rows is replaced.
 
-    A table with l + 1 rows e_1 becomes one with l rows e_1 and a row e_2, over a grid of l, at the
-    directions e_1, e_2 and one orthogonal to both. A proof would say at most 1.
+    A table with l + 1 rows e_1 becomes a table with l rows e_1 and one row e_2. The search covers a
+    grid of l and three directions: e_1, e_2 and a direction orthogonal to both. An epsilon-DP
+    mechanism has a ratio of at most 1.
     """
     corners = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     found = 0.0
@@ -70,7 +72,7 @@ def largest_loss(d: int, epsilon: float, *, exact: bool) -> float:
 
 @cache
 def squares(d: int) -> tuple[Vector, Vector, Vector]:
-    """Nodes and weights for the squares of the first two coordinates of a uniform direction."""
+    """Return nodes and weights for the first two squared coordinates of a uniform direction."""
     first, weights = _beta(0.5, (d - 1) / 2)
     if d == 2:
         return first, 1 - first, weights
@@ -80,6 +82,6 @@ def squares(d: int) -> tuple[Vector, Vector, Vector]:
 
 
 def _beta(a: float, b: float) -> tuple[Vector, Vector]:
-    """Nodes and weights for the law Beta(a, b)."""
+    """Return nodes and weights for the distribution Beta(a, b)."""
     nodes, weights = roots_jacobi(NODES, b - 1, a - 1)
     return (1 + nodes) / 2, weights / weights.sum()

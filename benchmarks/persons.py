@@ -1,13 +1,14 @@
-"""Rows or persons as the unit: what each protects, what it costs, and memory with many persons.
+"""Compare rows and persons as the privacy unit: protection, errors, and memory with many persons.
 
-`make bench NAME=persons`. The Parkinson's table has 5,875 recordings of 42 people, about 140
-each. A release
-that protects rows at epsilon protects a person only at 140 times that.
+`make bench NAME=persons` runs the script. The Parkinson's table has 5,875 recordings of 42 people,
+about 140 for each person. A release that protects rows at epsilon protects a person only at 140
+times epsilon.
 
-Errors of correlations need not fall with epsilon. Where nothing rises above the noise, denoising
-answers 0 for each, and errs by their size; with a little more budget one or two directions of the
-covariance show, and what is divided by their small variances errs by more. The error of the
-covariance, which the noise is added to, does fall.
+Errors of correlations need not fall with epsilon. If everything is below the noise level, the
+denoised correlations are 0, and each error is the size of the correlation. A little more budget
+makes one or two directions of the covariance detectable. Division by small variances can then
+increase the errors. The noise affects the covariance directly, so the error of the covariance does
+fall.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def covariance_of(moment: SecondMoment) -> Matrix:
 def errors(
     covariance: Matrix, correlation: Matrix, truth: Matrix, pairs: tuple[Any, Any]
 ) -> tuple[float, float]:
-    """Relative Frobenius error of the covariance, mean absolute error of the correlations."""
+    """Return the relative Frobenius error of the covariance and the mean correlation error."""
     off = np.linalg.norm(covariance - truth) / np.linalg.norm(truth)
     return float(off), float(np.abs(correlation - correlation_of(truth))[pairs].mean())
 
@@ -86,7 +87,7 @@ def correlation_of(covariance: Matrix) -> Matrix:
 
 
 def side_by_side() -> Iterator[dict[str, Any]]:
-    """Releases whose stated epsilon is the same, and what they mean for a person."""
+    """Compare releases with the same stated epsilon, and their protection of a person."""
     import dpcov
 
     with TABLE.open() as file:
@@ -118,7 +119,7 @@ def side_by_side() -> Iterator[dict[str, Any]]:
 
 
 def count_persons(persons: int) -> dict[str, float]:
-    """Seconds and memory of a person-level moment; the table is streamed, never held."""
+    """Measure seconds and memory of a person-level moment from a streamed table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

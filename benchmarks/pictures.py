@@ -1,7 +1,8 @@
-"""Draw what releases of two public tables show, beside the tables: `make bench NAME=pictures`.
+"""Draw results of private releases beside exact results: `make bench NAME=pictures`.
 
-Wine's first two principal components and the graph of the Parkinson's voice measures, each from one
-release by `standardized` at (epsilon, 1e-6), add/remove, and without privacy.
+The figures show wine's first two principal components and the graph of the Parkinson's voice
+measures. Each private result comes from one release by `standardized` at (epsilon, 1e-6) under
+add/remove.
 """
 
 from __future__ import annotations
@@ -54,17 +55,17 @@ def released(task: Task, epsilon: float, seed: int) -> Release:
 
 
 def plane(release: Release) -> Matrix:
-    """(2, p) first two components of the correlations."""
+    """Return the (2, p) first two components of the correlations."""
     return pca(release, 2, correlation=True).components
 
 
 def affinity(first: Matrix, second: Matrix) -> float:
-    """Mean squared cosine of the angles between two planes: 1 if they are the same."""
+    """Return the mean squared cosine of the angles between two planes: 1 if they are equal."""
     return float(np.mean(np.linalg.svd(first @ second.T, compute_uv=False) ** 2))
 
 
 def turned(components: Matrix, onto: Matrix) -> Matrix:
-    """The same plane, its axes turned to those of another."""
+    """Return the same plane with its axes rotated towards the axes of another plane."""
     left, _, right = np.linalg.svd(onto @ components.T)
     result: Matrix = left @ right @ components
     return result
@@ -111,7 +112,7 @@ def graph_figure() -> list[dict[str, Any]]:
 
 
 def agreement(first: Any, second: Any) -> float:
-    """Correlation of the partial correlations of all pairs of features; 0 without any edge."""
+    """Return the correlation of two sets of partial correlations; 0 without any edge."""
     if not first.edges or not second.edges:
         return 0.0
     matrices = []

@@ -1,4 +1,4 @@
-"""Whether what `dpcov plan` predicts is what releases of real tables then show.
+"""Compare the predictions of `dpcov plan` with the errors of releases of real tables.
 
 Four public tables with bounds that a person would declare, and the demo's. Each is cut at random
 into halves: one that is known, as last year's table would be, and one of which real releases are
@@ -11,14 +11,27 @@ field: they are computed from the known half and rounded to one digit, means to 
 ``auto`` takes the plan's range is held against the same errors.
 `make bench NAME=plan_calibration` runs it.
 
-The defaults were chosen with an eye on the first four tables, not on the demo's; that imagined
-columns have beta laws, after a look at the demo's as well; that a column with a narrow spread lies
-as far off its midpoint as others, and that what others explain is in a third of the directions,
-with an eye on all five. Spreads and tails of the range were chosen before any was looked at.
+For each budget, the script makes five predictions:
 
-How much is luck: eigenvalue errors vary so much that the median of 10 releases is off by 0.2 (in
-logarithms), the median of 60 by 0.08; other figures vary less. So each budget has its own draws,
-60 of them, or 48 for many columns, and a plan tries what it is asked for 60 or 24 times.
+- from the defaults;
+- from one number for the spread and one number for the correlations;
+- from a spread for each numeric column;
+- from all assumptions that a plan accepts, including means and explained variances;
+- from a release of the known half.
+
+The assumptions stand for the knowledge of an expert. The script computes them from the known half
+and rounds them to one digit (means to two digits). For the mechanism that `auto` chooses, the
+script also compares the plan's range with the errors.
+
+These tables are not an independent test of every default:
+
+- The numeric defaults were tuned on the first four tables.
+- All five tables influenced the shape of the simulated columns, the assumed means of columns with
+  a narrow spread, and the assumed number of explained directions.
+- No table influenced the spreads and tails of the range.
+
+Eigenvalue errors vary strongly between releases, and other errors vary less. Each budget therefore
+has its own 60 releases (48 for tables with many columns). A plan simulates 60 or 24 releases.
 """
 
 from __future__ import annotations
@@ -102,7 +115,7 @@ def numeric(table: Any, bounds: Sequence[tuple[float, float]]) -> Halves:
 
 
 def mixed_adult() -> Halves:
-    """Six numeric and eight categorical columns: 108 features."""
+    """Return six numeric and eight categorical columns: 108 features."""
     cells = [line.split(",") for line in adult_lines()]
     levels, bounds = adult_levels(), iter(ADULT)
     columns: dict[str, Any] = {}
@@ -120,7 +133,7 @@ def mixed_adult() -> Halves:
 
 
 def health() -> Halves:
-    """The demo's table under the demo's schema: the defaults were chosen without a look at it."""
+    """Return the demo's table under the demo's schema; the numeric defaults do not depend on it."""
     with tempfile.TemporaryDirectory() as folder:
         path, schema = write_table(Path(folder))
         return Halves.of(pacsv.read_csv(path), Schema.load(schema))
@@ -165,7 +178,7 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
 
 
 def _typical_correlation(schema: Schema, covariance: Any) -> float:
-    """Root mean square correlation of two columns; of levels, that of the best scores for them."""
+    """Return the root mean square correlation of two columns, with the best scores for levels."""
     features = schema.features
     owned: dict[str, Any] = {}
     for column in schema.encoded_columns:
@@ -183,7 +196,7 @@ def _typical_correlation(schema: Schema, covariance: Any) -> float:
 
 
 def _typically_explained(schema: Schema, covariance: Any, numbers: Sequence[int]) -> float:
-    """Average share of a number's variance that its regression on all other columns explains."""
+    """Return the average R^2 of a numeric column's regression on all other columns."""
     shares = []
     for j in numbers:
         column = schema.features[j].column
@@ -202,7 +215,7 @@ def _digit(value: float) -> float:
 
 
 def measured(mechanism: Mechanism, rows: RememberedRows, budget: PureDP, repeats: int) -> Errors:
-    """Average errors of real releases."""
+    """Return average errors of real releases."""
     moment = rows.second_moments()[0]
     first = 1000 * round(10 * budget.epsilon)  # other draws for each budget: no luck is shared
     releases = [_released(mechanism, rows, budget, first + seed) for seed in range(repeats)]
@@ -268,7 +281,7 @@ def _ratios(
 
 
 def summary(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """How many ratios are within the factor, of each mechanism, guess and figure."""
+    """Count the ratios within the factor, for each mechanism, set of assumptions and figure."""
     for title in ("automatic", "matrix-laplace"):
         yield title
         key = "automatic" if title == "automatic" else "mechanism"

@@ -1,8 +1,8 @@
-"""Graphical lasso solvers on matrices like those of a release, singular ones among them.
+"""Compare graphical lasso solvers on matrices as a release produces them, some of them singular.
 
-All are judged alike: by how far the objective is above a lower bound on the optimum (a feasible
-point of the dual problem), per row of the matrix.
-scikit-learn comes with `make bench`; skglm and gglasso need `pip install skglm gglasso`.
+The measure is the same for all solvers: the objective minus a lower bound on the optimum, per row
+of the matrix. The lower bound is a feasible point of the dual problem. `make bench` installs
+scikit-learn; skglm and gglasso need `pip install skglm gglasso`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def correlation(matrix: Matrix) -> Matrix:
 
 
 def matrices(p: int, generator: np.random.Generator) -> Iterator[tuple[str, Matrix]]:
-    """Correlations: exact ones of a chain, noisy ones made semidefinite, and a singular one."""
+    """Yield correlation matrices: a chain's exact one, noisy semidefinite ones, a singular one."""
     chain = np.eye(p) + 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
     exact = correlation(np.linalg.inv(chain))
     yield "exact", exact
@@ -88,7 +88,7 @@ def matrices(p: int, generator: np.random.Generator) -> Iterator[tuple[str, Matr
 
 
 def objective(matrix: Matrix, precision: Matrix, alpha: float) -> float:
-    """What is minimised; inf for a matrix that is not positive definite."""
+    """Return the objective; inf for a matrix that is not positive definite."""
     if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
         return np.inf
     off_diagonal = np.abs(precision).sum() - np.abs(np.diag(precision)).sum()
@@ -97,7 +97,7 @@ def objective(matrix: Matrix, precision: Matrix, alpha: float) -> float:
 
 
 def lower_bound(matrix: Matrix, alpha: float) -> float:
-    """The dual objective at a nearly optimal point: no precision matrix does better."""
+    """Return the dual objective at a nearly optimal point: a bound for all precision matrices."""
     dual = graphical_lasso(matrix, alpha, tol=1e-8).dual
     return float(np.linalg.slogdet(matrix + dual)[1]) + len(matrix)
 
@@ -127,7 +127,7 @@ def measure(name: str, matrix: Matrix, alpha: float, bound: float) -> dict[str, 
 
 
 def solved(names: list[str], p: int, kind: str, matrix: Matrix) -> Iterator[dict[str, Any]]:
-    """A row for each penalty and solver."""
+    """Yield a row for each penalty and solver."""
     for alpha in ALPHAS:
         bound = lower_bound(matrix, alpha)
         for name in names:

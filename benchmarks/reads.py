@@ -1,16 +1,17 @@
 """Measure the CPU time of releases beside plain reads of the tables: `make bench NAME=reads`.
 
-Every table has a million rows. A release is one by default, which reads its table once and a copy
-of it three times, or of one matrix (`matrix-laplace`), which reads it once. A plain read is the
-least that another program does to have the cells:
+Every table has a million rows. The script measures two releases. The default release reads its
+table once and a private copy of the table three times. The release by `matrix-laplace` reads its
+table once. A plain read is the least work with which another program obtains the cells:
 
-- of a pandas frame of objects, `pandas.to_numeric` of each column of numbers, `pandas.Categorical`
-  of each column of levels;
-- of PostgreSQL, the driver's own binary COPY, every batch of it thrown away; and `COPY` to psql,
-  which looks at no cell, with the CPU of the server on both sides;
-- of SQLite, `fetchall`.
+- For a pandas frame of objects, `pandas.to_numeric` converts each numeric column, and
+  `pandas.Categorical` converts each column of levels.
+- For PostgreSQL, the driver's own binary COPY reads every batch and discards the batch.
+- For PostgreSQL, a second baseline is `COPY` to psql, which parses no cell. Both sides then include
+  the server's CPU time.
+- For SQLite, the plain read is `fetchall`.
 
-Each run is a fork of this process; both sides of a ratio take turns, and medians count.
+Each run is a fork of this process. Both sides of a ratio take turns, and medians count.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Work = Callable[[], object]
 
 
 def numbers() -> list[np.ndarray]:
-    """Columns of two decimals."""
+    """Return columns with two decimals."""
     rng = np.random.default_rng(0)
     return [np.round(rng.normal(70, 20, ROWS), 2) for _ in range(8)]
 
@@ -81,7 +82,7 @@ def objects() -> pd.DataFrame:
 
 
 def converted(frame: pd.DataFrame) -> pd.DataFrame:
-    """The plain read of a frame of objects."""
+    """Run the plain read of a frame of objects."""
     return pd.DataFrame(
         {
             name: pd.Categorical(cells, categories=LEVELS)
@@ -93,7 +94,7 @@ def converted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cpu(work: Work) -> float:
-    """CPU seconds of a fork that does the work, and of what it waits for."""
+    """Measure CPU seconds of a fork that does the work, including its child processes."""
     child = os.fork()
     if child == 0:
         try:
@@ -109,7 +110,7 @@ def cpu(work: Work) -> float:
 def compared(
     case: str, beside: str, ours: Work, plain: Work, bar: float, measure: Any = cpu
 ) -> Cell:
-    """Medians, after a round that doesn't count."""
+    """Return medians after a warm-up round."""
     rounds = [(measure(ours), measure(plain)) for _ in range(1 + ROUNDS)][1:]
     mine, theirs = (median(found) for found in zip(*rounds, strict=True))
     ratio = mine / theirs
@@ -207,7 +208,7 @@ def in_postgres(link: str) -> Iterator[Cell]:
 
 
 def cpu_of_sessions(server: int) -> float:
-    """CPU seconds of the server's processes that have ended."""
+    """Return CPU seconds of the server's processes that have ended."""
     told = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
     return (int(told[13]) + int(told[14])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,9 +1,14 @@
-"""Make releases with whichever dpcov is found first, and tell what users read of them.
+"""Make releases with the first dpcov on the import path, and print their results.
 
-Run by `before_and_now.py`: standard input is a table with its schema, requests (keywords of
-`dpcov.release`, and `out`, where a file of it goes), and whether errors of means are stated;
-standard output is the count, means and covariance of each, the seconds that these took, and these
-errors, or a word where it is refused. Nothing but public names of any version.
+The script `before_and_now.py` runs this program. Standard input has three parts:
+
+- a table with its schema;
+- requests: keywords of `dpcov.release`, and `out` (the path of the release file);
+- a flag that requests the errors of means.
+
+For each request, standard output has the count, the means, the covariance, the seconds, and the
+errors of means on request. A refused request gives a word instead. The program uses only names that
+are public in every version.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ def answer(frame: Any, schema: dict[str, Any], asked: dict[str, Any], stating: b
 
 
 def stated(made: dpcov.Release, seed: int) -> Any:
-    """(p,) standard errors of the means."""
+    """Return the (p,) standard errors of the means."""
     draws = np.random.default_rng(seed)
     found = dpcov.intervals(made, "mean", ONE_DEVIATION, sampling=False, generator=draws)
     return (found.high - found.low) / 2

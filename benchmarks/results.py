@@ -1,4 +1,4 @@
-"""Printing and keeping measured results."""
+"""Print and keep measured results."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SECONDS = 10  # at most between two writings of a part that goes on
 
 
 class Kept:
-    """Rows of a benchmark, on the disk while it runs.
+    """Rows of a benchmark, kept on the disk while the benchmark runs.
 
-    They are in `results/partial` until all parts are done, then in `results`: a run that ends
-    early, by whatever cause, leaves what it has, and no published figure comes from half a run.
+    The rows are in `results/partial` until all parts are done, and then in `results`. A run that
+    ends early keeps its rows, and no published figure comes from an incomplete run.
     """
 
     def __init__(self, name: str, command: str, *, folder: Path = RESULTS) -> None:
@@ -39,7 +39,7 @@ class Kept:
         return self.folder / "partial" / self.name
 
     def go_on(self) -> list[dict[str, Any]]:
-        """Begin with the rows that an earlier run left, ended or not; the rows."""
+        """Load the rows of an earlier run, finished or not, and return them."""
         for path in (self._partial, self.folder / self.name):
             if path.exists():
                 self.rows = json.loads(path.read_text())["rows"]
@@ -47,7 +47,7 @@ class Kept:
         return self.rows
 
     def ended(self) -> list[dict[str, Any]]:
-        """The rows of a run that has ended; without one, say what makes it and exit."""
+        """Return the rows of a finished run; if none exists, print its command and exit."""
         if not (path := self.folder / self.name).exists():
             sys.exit(f"There is no {path.name} yet: {self.command} makes it.")
         return list(json.loads(path.read_text())["rows"])

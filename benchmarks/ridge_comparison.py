@@ -1,9 +1,12 @@
-"""Ridge regression from one release against methods made for a single regression.
+"""Compare ridge regression from one release with methods for a single regression.
 
-Out-of-sample R^2 over random splits, the same encoded rows for all. A release by `standardized`,
-with alpha chosen from it, is compared with AdaSSP at the same (epsilon, 1e-6), add/remove, and with
-output perturbation at the same epsilon, replace-one, whose penalty is the best in hindsight.
-`make bench NAME=ridge_comparison` runs it.
+The measure is the out-of-sample R^2 over random splits; all methods use the same encoded rows. The
+release by `standardized` also chooses alpha. It is compared with two methods:
+
+- AdaSSP at the same (epsilon, 1e-6) under add/remove;
+- output perturbation at the same epsilon under replace-one, with the best penalty in hindsight.
+
+`make bench NAME=ridge_comparison` runs the script.
 """
 
 from __future__ import annotations
@@ -85,7 +88,7 @@ def _numeric(values: Matrix, bounds: list[Any], names: list[str], target: str) -
 
 
 def wine() -> Task:
-    """Alcohol from the twelve other measurements."""
+    """Return the task of predicting alcohol from the twelve other measurements."""
     names = [f"x{j}" for j in range(13)]
     return _numeric(datasets.wine(), WINE_BOUNDS, names, "x0")
 
@@ -105,14 +108,14 @@ def diabetes() -> Task:
 
 
 def parkinsons() -> Task:
-    """Total UPDRS from age, sex, time and the sixteen voice measures."""
+    """Return the task of predicting total UPDRS from age, sex, time and 16 voice measures."""
     names, columns = list(PARKINSONS_BOUNDS), datasets.recordings()
     values = np.column_stack([columns[name] for name in names])
     return _numeric(values, list(PARKINSONS_BOUNDS.values()), names, "total_UPDRS")
 
 
 def california() -> Task:
-    """Made up: 20,640 districts with the columns, ranges and tails of California housing."""
+    """Simulate 20,640 districts with the columns, ranges and tails of California housing."""
     generator = np.random.default_rng(1)
     n = 20_640
     wealth, urban, coast = generator.standard_normal((3, n))
@@ -168,7 +171,7 @@ def task_named(name: str) -> Task:
 
 
 class Split:
-    """A random split: the door to the training rows, and the encoded test rows."""
+    """Random split: the data source of the training rows, and the encoded test rows."""
 
     def __init__(self, task: Task, seed: int) -> None:
         order = np.random.default_rng(seed).permutation(len(task.frame))
@@ -197,7 +200,7 @@ class Split:
         return Moments(whole[np.ix_(at, at)], whole[at, self._to], moment.unit_count, length)
 
     def of_weights(self, weights: Vector) -> float:
-        """R^2 on the test rows of a model of encoded features and the intercept."""
+        """Return R^2 on the test rows of a model of encoded features and the intercept."""
         lattice = self.rows.lattice()
         encoded = (
             self._encoded @ weights[:-1] + weights[-1] * lattice.intercept_units * lattice.step
@@ -205,7 +208,7 @@ class Split:
         return self._r_squared(self._goal.center + self._goal.scale * encoded)
 
     def of_release(self, budget: Budget, neighbors: Neighbors, seed: int) -> float:
-        """R^2 of the ridge of a standardized release; of the midpoint where it has no answer."""
+        """Return R^2 of ridge on a standardized release, or of the midpoint if it has no answer."""
         entropy = Entropy.seeded(seed)
         made = Standardized()(self.rows, budget=budget, neighbors=neighbors, entropy=entropy)
         release = denoise(made, generator=simulation_generator(seed))
@@ -247,7 +250,7 @@ def on_split(job: tuple[str, int]) -> list[tuple[float, str, float]]:
 
 
 def cells_of(name: str, scores: dict[tuple[float, str], list[float]]) -> list[dict[str, Any]]:
-    """A row for each epsilon and comparison; differences are paired by split."""
+    """Return a row for each epsilon and comparison; differences are paired by split."""
     cells = []
     for epsilon in EPSILONS:
         own = {method: np.array(s) for (at, method), s in scores.items() if at == epsilon}

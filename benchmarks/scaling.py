@@ -1,8 +1,9 @@
-"""How time and memory grow with rows, columns and workers: `make bench NAME=scaling`.
+"""Measure how time and memory grow with rows, columns and workers: `make bench NAME=scaling`.
 
-Exponents are fitted to the larger sizes, beside what the arithmetic says: reading is linear
-in rows and columns, the Gram matrix linear in rows and quadratic in columns, memory flat in rows.
-Between the two the expected exponent is that of the floor, raw decoding and BLAS alone.
+The script fits exponents to the larger sizes and prints them beside the expected exponents. The
+time for reading is linear in rows and columns. The time for the Gram matrix is linear in rows and
+quadratic in columns. Memory does not depend on the number of rows. If both reading and the Gram
+matrix matter, the exponent of the floor (raw decoding and BLAS alone) is the expected exponent.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ WORKERS_BAR = 0.65  # wall time of two workers as a share of one's
 
 
 def best(job: str, path: Path, key: str) -> dict[str, float]:
-    """The round that took least, since other programs only ever add."""
+    """Return the fastest round, because other programs can only add time."""
     return min((measure(job, path) for _ in range(ROUNDS)), key=lambda figures: figures[key])
 
 
 def exponent(sizes: list[int], figures: list[float]) -> float:
-    """Slope of a line through the logarithms."""
+    """Return the slope of a line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(figures), 1)[0])
 
 
@@ -40,7 +41,7 @@ Found = list[tuple[int, int, dict[str, float]]]
 
 
 def growth(folder: Path, shapes: list[tuple[int, int]], found: Found) -> Iterator[Any]:
-    """Rows of each shape. Figures, with that of the `floor` among them, go to `found`."""
+    """Yield the rows of each shape; add their figures and the floor's figure to `found`."""
     for n, d in shapes:
         path = folder / f"numeric-{n}-{d}.parquet"
         write_numeric(path, n, d, group=min(CHUNK, GROUP_CELLS // d))
@@ -69,7 +70,7 @@ def fitted(
 
 
 def exponents(by_rows: Found, by_columns: Found) -> Iterator[Any]:
-    """Rows of the fitted exponents."""
+    """Yield rows of the fitted exponents."""
     large = [(n, figures) for n, _, figures in by_rows if n >= 100_000]
     many = [n for n, _ in large]
     yield fitted("CPU against n, d = 50", many, [f["cpu"] for _, f in large], 1, 0.15)

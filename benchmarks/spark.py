@@ -67,7 +67,7 @@ def session() -> Any:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and all that it started: Spark and its workers."""
+    """Return the CPU time of this process and its children: Spark and its workers."""
     parents, spent = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -83,7 +83,7 @@ def cpu_seconds() -> float:
 
 
 def table(path: Path, rows: int) -> None:
-    """Numbers that Parquet can't compress, as in the model."""
+    """Write numbers that Parquet cannot compress, as in the model."""
     generator = np.random.default_rng(rows)
     fields = pa.schema([(name, pa.float64()) for name in NAMES])
     with pq.ParquetWriter(path, fields, compression="none", use_dictionary=False) as writer:

@@ -1,17 +1,24 @@
-"""What was tried for the default: shares of its second look, where to clip, bands for long rows.
+"""Compare alternatives to the default: the directions round, clipping, shrinkage, and norm bands.
 
     make bench NAME=tried
 
-*Shares*: the default, which takes that of its second look by the number of rows that the first one
-tells, over the same with each share that it may take, and without a second look; on all tables to
-tune of which it takes one. *Weights*: on the same tables, what a clip takes counting less or more
-where the radius is chosen, as for goals. *Pulls*: how far the first look moves a mean or a variance
-that is unlike the others, on all tables to tune. *Bands*: in place of a clip, rows beyond the
-radius in matrices of their own, each of four times the squared length, with noise in proportion
-(rows are in one part alone, so under add/remove this costs no budget). Simulated about the map and
-the radius of a release, with the noise of its law; what of a band noise drowns is isotropic.
-Generous to both: all rows' lengths are known exactly, and of radii the best in hindsight is taken.
-Tables to tune that have long tails; errors are those of `before_and_now`.
+The errors are the errors of `before_and_now`. The script has four parts:
+
+- *Shares* compares the default with every fixed fraction of the budget for the directions round,
+  and with no directions round. The default chooses the fraction from the pilot's number of rows.
+  The tables are the tables of the part `tune` for which the default has this round.
+- *Weights* uses the same tables. It gives the clipping bias less or more weight in the choice of
+  the clipping radius, as goals do.
+- *Pulls* varies how far the pilot moves a mean or a variance that differs from the others. It uses
+  all tables of the part `tune`.
+- *Bands* replaces clipping: rows beyond the radius go into separate matrices, one for each band of
+  norms. Each band has four times the squared norm of the band before, with proportional noise.
+  Each row is in only one band, so under add/remove the bands cost no extra budget.
+
+The part *Bands* is a simulation with the row transform, the radius and the noise of a release. The
+part of a band that is below the noise level is isotropic. The simulation favours both methods: it
+uses the exact norms and the best radius in hindsight. The tables are tables of the part `tune` with
+long tails.
 """
 
 from __future__ import annotations
@@ -48,21 +55,21 @@ BY_ROWS = "by rows"
 PULLS = (0.0, 1.0, standardized.MAX_SHRINKAGE_SDS, 4.0, math.inf)  # deviations of noise
 WEIGHTS = (0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 3.0)
 SEEDS, SIMULATED = 24, 6
-REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # radii, over that of the release
+REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # clipping radii over the radius of the release
 SHOWN = ("means", "correlation", "ols", "relative", "frobenius")
 HEAVY = ("casp", "diamonds", "parkinsons")
 Row = dict[str, Any]
 
 
 def by_shares(name: str) -> list[Row]:
-    """Errors of releases with each share, and with that by rows."""
+    """Measure errors of releases with each fixed fraction, and with the fraction by rows."""
     fixed = {"mechanism": BY_DIRECTION.name, "look_share": BY_DIRECTION.look_share}
     asked = {f"{share:g}": {**fixed, "directions_share": share} for share in SHARES}
     return by_options("shares", name, {**asked, BY_ROWS: {}})
 
 
 def by_weights(name: str) -> list[Row]:
-    """Errors of releases whose clips count less or more, for all and for the moment as a whole."""
+    """Measure errors of releases that give the clipping bias less or more weight."""
     plain = {"mechanism": BY_DIRECTION.name, **asdict(BY_DIRECTION)}
     whole = plain | {"power": 0.0, "directions_power": 0.5}
     asked = {
@@ -73,7 +80,7 @@ def by_weights(name: str) -> list[Row]:
 
 
 def by_options(part: str, name: str, asked: dict[str, dict[str, Any]]) -> list[Row]:
-    """Errors of releases with these options; none of tables without a second look."""
+    """Measure errors of releases with these options; skip tables without a directions round."""
     schema = dpcov.Schema.parse(table_named(name).declared())
     if choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism != BY_DIRECTION:
         return []
@@ -81,7 +88,7 @@ def by_options(part: str, name: str, asked: dict[str, dict[str, Any]]) -> list[R
 
 
 def by_pulls(name: str) -> list[Row]:
-    """Errors of releases whose first look moves a number by so many deviations of its noise."""
+    """Measure errors of releases whose pilot moves a number by at most so many noise deviations."""
     rows = []
     for pull in PULLS:
         with patch.object(standardized, "MAX_SHRINKAGE_SDS", pull):
@@ -90,7 +97,7 @@ def by_pulls(name: str) -> list[Row]:
 
 
 def rows_of(part: str, name: str, taken: str, options: dict[str, Any]) -> list[Row]:
-    """Errors of releases with these options, at each budget."""
+    """Measure errors of releases with these options at each budget."""
     table, rows = table_named(name), []
     truth = Truth.of(table)
     for (kind, size), seed in product(BUDGETS, range(SEEDS)):
@@ -102,7 +109,7 @@ def rows_of(part: str, name: str, taken: str, options: dict[str, Any]) -> list[R
 
 
 def by_bands(name: str) -> list[Row]:
-    """Errors of one clipped matrix and of a base with bands, about the same maps."""
+    """Measure errors of one clipped matrix and of bands, with the same row transforms."""
     table, rows = table_named(name), []
     truth = Truth.of(table)
     for (unit, size), seed in product(BUDGETS, range(SIMULATED)):
@@ -130,7 +137,7 @@ def released(table: Table, budget: dict[str, float], seed: int, **options: Any) 
 def noisy(
     images: Matrix, radius: float, noise: float, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
-    """Sums and second moment of images up to a radius, where entries have this noise."""
+    """Return noisy sums and the noisy second moment of transformed rows up to a radius."""
     p = images.shape[1]
     drawn = np.triu(rng.normal(scale=noise, size=(p, p)))
     sums = images.sum(axis=0) + rng.normal(scale=noise / radius, size=p)
@@ -169,7 +176,7 @@ def bands(
 def read(
     made: Release, map_: Matrix, center: Any, n: int, sums: Matrix, moment: Matrix
 ) -> tuple[int, Matrix, Matrix]:
-    """Count, means and covariance in the table's units, of images' sums and second moment."""
+    """Return the count, means and covariance in the table's units from transformed sums."""
     mean, back = sums / n, np.linalg.inv(map_)
     values, vectors = np.linalg.eigh(moment / n - np.outer(mean, mean))
     inside = (vectors * np.maximum(values, 1e-9 * values.max())) @ vectors.T
@@ -178,7 +185,7 @@ def read(
 
 
 def over(rows: list[Row], part: str, one: Any, other: Any) -> list[Row]:
-    """Errors of the best that `one` names over the best that `other` does, by kind of budget."""
+    """Compare the least errors in the two selections of rows, by kind of budget."""
     found = []
     for kind in ("epsilon", "rho"):
         cells = {(row["table"], row[kind]) for row in rows if kind in row and row["part"] == part}
@@ -194,7 +201,7 @@ def over(rows: list[Row], part: str, one: Any, other: Any) -> list[Row]:
 
 
 def _best(rows: list[Row], part: str, kind: str, cell: tuple[str, float], which: Any) -> Matrix:
-    """Least mean error of each kind among what `which` holds for, in a cell."""
+    """Return the least mean error of each kind among the selected rows of a cell."""
     by: dict[str, list[list[float]]] = {}
     for row in rows:
         if row["part"] == part and (row["table"], row.get(kind)) == cell and which(row["taken"]):

@@ -1,18 +1,19 @@
-"""How long the ways of a cell and of an epsilon are in one default release: `make bench NAME=ways`.
+"""Count the calls on the way of a cell and of an epsilon in a release: `make bench NAME=ways`.
 
-`dpcov release` is run once on a CSV with one thread, in this process, every call of dpcov's own
-functions watched (comprehensions and generated methods are no functions here).
+The script runs `dpcov release` once on a CSV file with one thread, in this process. It records
+every call of dpcov's own functions, except comprehensions and generated methods.
 
-- A cell's way is what runs where the table is read (`Rows.read`) and under every question that a
-  mechanism asks of the rows (`Rows.second_moments` and the like), where cells become numbers and
-  numbers sums. Its depth is the number of dpcov's frames between `cli.release` and the deepest of
-  these; its files are theirs.
-- An epsilon's way are the files in which a function takes the stated number as an argument, or
-  something that holds it: a budget, a guarantee, a request. It ends where the last
-  law is made.
-- A law is built where an instance of a noise law or of a calibration is made, but for those that
-  denoising makes to simulate from, and built twice where an equal one was made before. What is
-  built after the budget was booked is counted on its own.
+- The way of a cell starts where dpcov reads the table (`Rows.read`) or answers a query of a
+  mechanism (`Rows.second_moments` and the like). Cells become numbers there, and numbers become
+  sums. The depth of the way is the number of dpcov's frames between `cli.release` and the deepest
+  call. The files of the way are the files of these calls.
+- The way of an epsilon is the set of files in which a function has epsilon as an argument. An
+  object that contains epsilon also counts: a budget, a guarantee or a request. The way ends when
+  dpcov creates the last noise distribution.
+- A noise distribution counts as built when dpcov creates an instance of it or of a calibration.
+  The distributions that denoising simulates from do not count. A distribution counts as built twice
+  if dpcov created an equal one earlier. Distributions that are built after the ledger records the
+  budget are counted separately.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ BARS = {
 }
 TOLD = """
 import sys, dpcov
+
 dpcov.load(sys.argv[1])
 names = [name for name in sys.modules if name.partition(".")[0] == "dpcov"]
 heavy = [n for n in sys.modules if n == "pyarrow" or n.startswith("dpcov.mechanisms.")]
@@ -94,14 +96,14 @@ class Watch:
 
 
 def file_of(frame: FrameType) -> str:
-    """File in the package, if the frame is of a function of its own, else nothing."""
+    """Return the file in the package if the frame belongs to a dpcov function, else nothing."""
     path = Path(frame.f_code.co_filename)
     ours = path.is_relative_to(SOURCE) and not frame.f_code.co_name.startswith("<")
     return path.relative_to(SOURCE).as_posix() if ours else ""
 
 
 def stack_of(frame: FrameType | None) -> list[tuple[str, str]]:
-    """Frames of dpcov beneath `cli.release`, outermost first."""
+    """Return the frames of dpcov beneath `cli.release`, outermost first."""
     found = []
     while frame is not None:
         if file := file_of(frame):
@@ -125,7 +127,7 @@ def arguments(frame: FrameType) -> list[Any]:
 
 
 def holds(value: Any) -> bool:
-    """Whether it is the stated epsilon, or a budget or what holds one."""
+    """Return True for the stated epsilon, for a budget, and for an object with a budget."""
     value = getattr(value, "guarantee", value)
     value = getattr(value, "budget", value)
     value = getattr(value, "epsilon", value)
@@ -133,7 +135,7 @@ def holds(value: Any) -> bool:
 
 
 def write_table(folder: Path) -> list[str]:
-    """A table of numbers and levels with its schema; the arguments of a release."""
+    """Write a table of numbers and levels with its schema; return the arguments of a release."""
     rng = np.random.default_rng(0)
     lines = ["a,b,c,d"]
     for a, b, c, d in zip(*rng.random((3, 3000)), rng.integers(0, 3, 3000), strict=True):

@@ -1,8 +1,9 @@
-"""Error relative to the covariance itself, of mechanisms that need no bound on it.
+"""Measure the relative error of mechanisms that need no bound on the covariance.
 
-d = 10, epsilon = 1, delta = 1e-6, condition numbers 1 to 1e10; medians of 20 tables, Mahalanobis;
-a refusal, which has a chance of 1 in 500 on such rows, counts as an infinite error.
-`python benchmarks/whitened.py` prints them beside the non-private ones and the bar of the design.
+The setting is d = 10, epsilon = 1, delta = 1e-6 and condition numbers from 1 to 1e10. The script
+prints medians of Mahalanobis errors over 20 tables. A refusal counts as an infinite error. Its
+probability is 1 in 500 on such rows. `python benchmarks/whitened.py` prints these errors beside the
+non-private errors and the threshold of the design.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def errors(
 
 
 def measured(kind: type[Mechanism], n: int, repeats: int) -> Iterator[dict[str, Any]]:
-    """A row for each relation and condition number."""
+    """Return a row for each relation and condition number."""
     for neighbors in Neighbors:
         for condition in (1.0, 1e4, 1e10):
             found = [errors(kind, n, condition, neighbors, seed) for seed in range(repeats)]

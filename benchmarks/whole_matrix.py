@@ -1,9 +1,9 @@
-"""Peers that release a whole matrix, on the tables that are judged (`judged_tables`).
+"""Run peers that release a whole matrix on the tables of `judged_tables`.
 
-The papers' algorithms of the arena (`paper_methods`) and noise entry by entry, under add/remove, on
-rows in half-ranges about the midpoints of their bounds with an intercept: so each tells means and
-the count too. What can't be is put right: means lie within bounds, eigenvalues between 0 and the
-largest that bounds allow.
+The peers are the papers' algorithms (`paper_methods`) and entrywise noise, under add/remove. The
+rows are centred at the midpoints of their bounds, in units of half-ranges. An intercept makes
+means and counts available too. The module corrects impossible values: means are moved into their
+bounds, and eigenvalues into the range from 0 to the largest value that the bounds allow.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def contest_named(name: str) -> Contest:
 
 
 def answer(entrant: str, table: str, asked: dict[str, Any]) -> Any:
-    """Count, means and covariance in the data's units of an entrant's estimate; a word if none.
+    """Return a method's count, means and covariance in the data's units, or a word if none exist.
 
-    `entrywise` adds noise to the entries on and above the diagonal of the second moment of rows
-    with an intercept, so to sums and count too: Gaussian by their l2 sensitivity, Laplace by their
-    l1 sensitivity where the budget is pure.
+    `entrywise` adds noise to the entries on and above the diagonal of the second moment. The rows
+    have an intercept, so sums and the count get noise too. The noise is Laplace (by the l1
+    sensitivity) if the budget is pure, and otherwise Gaussian (by the l2 sensitivity).
     """
     contest, (kind, size) = contest_named(table), next(iter(asked.items()))
     budget = PureDP(size) if kind == "epsilon" else ZCDP(size)

@@ -23,8 +23,8 @@ TOUCH = "import numpy; numpy.ones(2**27)"  # 1 GiB
 def measure(job: str, path: Path) -> dict[str, float]:
     """Run a job in a fresh process with one BLAS thread.
 
-    Another process writes to a gigabyte just before: a virtual machine's host takes back memory
-    that is free, and a job that gets such pages pays up to a second for 400 MB of them.
+    The host of a virtual machine reclaims free memory, and a job that needs such pages pays up to a
+    second for 400 MB. Another process therefore writes to a gigabyte of memory just before the job.
     """
     subprocess.run([sys.executable, "-c", TOUCH], check=True)
     environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
@@ -41,7 +41,7 @@ def measure(job: str, path: Path) -> dict[str, float]:
 
 
 def mixed_columns() -> dict[str, list[str] | None]:
-    """Columns of the Adult-like table: levels of each categorical one, None for numeric."""
+    """Return the Adult-like columns: levels of categorical columns, None for numeric columns."""
     return {
         f"x{j}": [f"level {k}" for k in range(count)] if count else None
         for j, count in enumerate(NUMERIC_LEVELS)
@@ -49,12 +49,12 @@ def mixed_columns() -> dict[str, list[str] | None]:
 
 
 def exact(path: Path, threads: int = 1) -> Any:
-    """The library's exact integer second moment."""
+    """Compute the library's exact integer second moment."""
     return door(path, threads).second_moments()[0].units
 
 
 def door(path: Path, threads: int) -> Any:
-    """The file's rows; bounds are three times the standard deviation."""
+    """Open the file's rows, with bounds of three standard deviations."""
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources import open_rows
 
@@ -79,7 +79,7 @@ def exact_by_two(path: Path) -> Any:
 
 
 def parts_of_exact(path: Path) -> dict[str, float]:
-    """CPU seconds of the parts of `exact`, each without what it calls of the others."""
+    """Measure CPU seconds of each part of `exact`, without the other parts that it calls."""
     from dpcov.rows.encoder import Columns, Encoder
     from dpcov.rows.moment import Accumulator
     from dpcov.rows.sources import arrow
@@ -115,19 +115,19 @@ def parts_of_exact(path: Path) -> dict[str, float]:
 
 
 def nothing(path: Path) -> None:
-    """What a process holds before it reads."""
+    """Import the readers without reading, for the memory of an idle process."""
     import dpcov.rows.sources.rows  # noqa: F401
 
 
 def floor(path: Path, threads: int = 1) -> Any:
-    """The physical floor: decode every cell, and as many BLAS operations as one Gram matrix."""
+    """Run the physical floor: decode every cell and compute one Gram matrix in BLAS."""
     from concurrent.futures import ThreadPoolExecutor
 
     import numpy as np
     import pyarrow.parquet as pq
 
     def share(first: int) -> Any:
-        """Of one thread: every so many-th row group."""
+        """Decode one thread's row groups."""
         file = pq.ParquetFile(path, buffer_size=BATCH_ROWS, pre_buffer=False)
         names = file.schema_arrow.names
         width = len(names)
@@ -152,9 +152,9 @@ def floor_by_two(path: Path) -> Any:
 
 
 def floor_and_pass(path: Path) -> Any:
-    """The floor with the least that can be between: NumPy reads, rounds and writes each cell once.
+    """Run the floor with the least extra work: NumPy reads, rounds and writes each cell once.
 
-    For tables of numbers. No scaling, no cap, no look for missing cells.
+    The table must be numeric. The job does not scale, clip or check for missing cells.
     """
     import numpy as np
     import pyarrow.parquet as pq
@@ -176,7 +176,7 @@ def floor_and_pass(path: Path) -> Any:
 
 
 def plain(path: Path) -> Any:
-    """A plain float64 loop: decode a batch, stack its columns, add its Gram matrix."""
+    """Run a plain float64 loop: decode a batch, stack its columns, add its Gram matrix."""
     import numpy as np
     import pyarrow.parquet as pq
 
@@ -190,7 +190,7 @@ def plain(path: Path) -> Any:
 
 
 def plain_mixed(path: Path) -> Any:
-    """The same with one-hot columns: look levels up, scatter ones, add the Gram matrix."""
+    """Run the floor with one-hot columns: find the levels, scatter ones, add the Gram matrix."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -219,7 +219,7 @@ def plain_mixed(path: Path) -> Any:
 
 
 def pandas_cov(path: Path) -> Any:
-    """What people do today: the whole table in pandas, then numpy.cov."""
+    """Run the usual way: load the whole table in pandas, then call numpy.cov."""
     import numpy as np
     import pandas as pd
 
@@ -248,7 +248,7 @@ def main() -> None:
 
 
 def peak_mib() -> float:
-    """Peak memory of this process; getrusage would count the parent's before exec."""
+    """Return the peak memory of this process; getrusage would include the parent's memory."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 

@@ -1,8 +1,8 @@
 """Census: 48,842 people and over a hundred features; who works how long.
 
-Uses the public Adult table (US census, 1994) from the repository's folder `data`, or the one that
-the environment variable `DPCOV_DATA` names, and made-up people of the same kind where it is not
-there. It writes to the folder `census`.
+The example uses the public Adult table (US census, 1994) from the repository's folder `data`. The
+environment variable `DPCOV_DATA` can name another folder. If the table is not there, the example
+simulates similar people. The example writes to the folder `census`.
 """
 
 # %%
@@ -44,7 +44,7 @@ MADE_UP = {
 
 
 def documented_levels() -> dict[str, list[str]]:
-    """Categories as the table's documentation lists them."""
+    """Return the categories in the order of the table's documentation."""
     lines = (DATA / "adult.names").read_text().splitlines()
     stated = [line.partition(":") for line in lines if not line.startswith("|") and ":" in line]
     return {
@@ -60,7 +60,7 @@ def documented_levels() -> dict[str, list[str]]:
 
 # %%
 def adult() -> pd.DataFrame:
-    """The people of both files."""
+    """Return the people of both files."""
     names = (DATA / "adult.names").read_text().splitlines()
     columns = [line.partition(":")[0] for line in names if ":" in line and line[0] != "|"]
     rows = []
@@ -72,7 +72,7 @@ def adult() -> pd.DataFrame:
 
 
 def made_up(count: int = 48_842) -> pd.DataFrame:
-    """People of the same kind."""
+    """Simulate similar people."""
     rng = np.random.default_rng(1)
     education = rng.integers(1, 17, count)
     male = rng.random(count) < 0.6

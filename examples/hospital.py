@@ -1,7 +1,7 @@
 """Hospital: persons with many visits, a budget for the year, a page for the ward.
 
-The visits are made up, so that the story ends with a look at the truth. It writes to the folder
-`hospital`.
+The visits are simulated, so the example can compare the results with the truth at the end. It
+writes to the folder `hospital`.
 """
 
 # %%
@@ -78,7 +78,7 @@ for epsilon in (0.5, 1.0):
 
 # %%
 def made_up_visits(patients: int = 12_000) -> pd.DataFrame:
-    """Visits that depend on age and on smoking."""
+    """Simulate visits that depend on age and on smoking."""
     rng = np.random.default_rng(1)
     ages = rng.uniform(18, 95, patients)
     smokes = rng.random(patients) < 0.25
@@ -117,7 +117,7 @@ print(release.guarantee_in_words())
 # %% [markdown]
 # ## What it says
 #
-# Correlations with the days in the ward: private, 95 % interval for the noise, truth.
+# Correlations with the days in the ward: private value, 95% interval for the noise, true value.
 
 # %%
 at = {name: place for place, name in enumerate(release.columns)}

@@ -19,7 +19,7 @@ MARK = re.compile(r"^# %%(?P<text> \[markdown\])?$\n?", re.MULTILINE)
 
 
 def cells(script: str) -> list[tuple[str, str]]:
-    """Kind (`markdown` or `code`) and source of each cell of a script."""
+    """Return the kind (`markdown` or `code`) and the source of each cell of a script."""
     told = ast.get_docstring(ast.parse(script))
     if told is None:
         raise ValueError("a story begins with a docstring")
@@ -37,7 +37,7 @@ def cells(script: str) -> list[tuple[str, str]]:
 
 
 def notebook(script: str) -> dict[str, Any]:
-    """A script as a notebook (nbformat 4.5)."""
+    """Convert a script to a notebook (nbformat 4.5)."""
     made = []
     for place, (kind, source) in enumerate(cells(script)):
         cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{place}", "metadata": {}}
@@ -54,7 +54,7 @@ def notebook(script: str) -> dict[str, Any]:
 
 
 def text(story: str) -> str:
-    """The notebook of a story, as it is kept."""
+    """Return the text of a story's notebook file."""
     script = (HERE / f"{story}.py").read_text(encoding="utf-8")
     return json.dumps(notebook(script), indent=1, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""What papers claim, what was found, and the verdicts between the two."""
+"""Read the papers' claims and compare them with the findings."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ HERE = Path(__file__).parent
 
 
 class Verdict(StrEnum):
-    """What we stand by."""
+    """Result of the comparison of a claim with the findings."""
 
     REPRODUCED = "reproduced"
-    """It came out within its tolerance, and doesn't under a fault that it names."""
+    """The finding is within the claim's tolerance, and outside it under the claim's faults."""
     NOT_REPRODUCED = "not reproduced"
-    """It did not come out within its tolerance."""
+    """The finding is outside the claim's tolerance."""
     REFUTED = "refuted"
-    """It is false, by a counterexample or a proof."""
+    """The claim is false, by a counterexample or a proof."""
     MISPRINT = "misprint"
-    """It is false as the copy at hand has it, and the paper means something else."""
+    """The claim is false as printed in our copy, and the paper means something else."""
     MEASURED = "measured"
-    """A figure of ours, which says nothing on whether a mechanism is right."""
+    """The claim is a figure of ours and does not say whether a mechanism is right."""
     DERIVED = "derived"
-    """It follows from formulas, which we computed."""
+    """The claim follows from formulas that we computed."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found for a claim, in words with numbers, and whether the claim holds.
+    """Finding for a claim: a text with numbers, and whether the claim holds.
 
-    `exact` says that a claim that does not hold is refuted by it, by a counterexample or a proof.
+    `exact` is True if a failed claim is refuted, by a counterexample or a proof.
     """
 
     measured: str
@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def came(self) -> Verdict:
-        """What came out, by itself."""
+        """Verdict that follows from the finding alone."""
         if self.holds:
             return Verdict.REPRODUCED
         return Verdict.REFUTED if self.exact else Verdict.NOT_REPRODUCED
@@ -74,17 +74,17 @@ class Claim:
     faults: tuple[Fault, ...] = ()
 
     def stands(self, finding: Finding) -> bool:
-        """Whether the stated verdict is one that a finding allows."""
+        """Return True if a finding allows the stated verdict."""
         return finding.came in ALLOWED[self.verdict]
 
 
 def papers() -> list[str]:
-    """Folders with claims."""
+    """Return the folders with claims."""
     return sorted(path.parent.name for path in HERE.glob("*/claims.toml"))
 
 
 def claims_of(paper: str) -> dict[str, Claim]:
-    """The claims of a paper, by their ids.
+    """Return the claims of a paper, by their ids.
 
     Raises
     ------
@@ -103,10 +103,10 @@ def claims_of(paper: str) -> dict[str, Claim]:
 
 
 def statements() -> dict[str, dict[str, list[str] | str]]:
-    """What each paper states, by its number: the claims that judge it, or why none can."""
+    """Return the papers' numbered statements, each with its claims or the reason for no claim."""
     return tomllib.loads((HERE / "statements.toml").read_text(encoding="utf-8"))
 
 
 def alone(name: str, measure: Callable[[bool, Path], Finding]) -> Part:
-    """A part that measures one claim."""
+    """Return a part that measures one claim."""
     return lambda small, folder: {name: measure(small, folder)}

@@ -10,7 +10,7 @@ from slopes import Mean
 
 
 def write_means(path: Path, over: str, series: Mapping[str, Mapping[int, Mean]]) -> None:
-    """One row for each series and point: its name, the point, the mean and its standard error."""
+    """Write a row for each series and point: name, point, mean and standard error."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["series", over, "mean", "standard error"])

@@ -37,12 +37,12 @@ class Fault:
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Fault:
-        """A fault as `claims.toml` has it; `of` is one name or a list."""
+        """Parse a fault of `claims.toml`; `of` is one name or a list."""
         of = fields["of"]
         return cls(**fields | {"of": (of,) if isinstance(of, str) else tuple(of)})
 
     def at(self, d: int, n: float) -> float:
-        """The factor for d columns and n rows."""
+        """Return the factor for d columns and n rows."""
         grown = self.noise * d**self.d * n**self.n
         return grown * math.log(d) ** self.log_d if self.log_d else grown
 
@@ -77,7 +77,7 @@ def in_force(fault: Fault) -> Iterator[None]:
 
 
 def factor(mechanism: str, d: int = 1, n: float = 1) -> float:
-    """How many times the noise of a mechanism is as large as it should be."""
+    """Return the factor by which the noise of a mechanism exceeds the correct noise."""
     if _now is None or mechanism not in _now.of:
         return 1.0
     _missed.discard(mechanism)
@@ -85,7 +85,7 @@ def factor(mechanism: str, d: int = 1, n: float = 1) -> float:
 
 
 def budget(right: Budget, mechanism: str, d: int = 1, n: float = 1) -> Budget:
-    """The budget with which a mechanism has the noise of the fault in force, if there is one."""
+    """Return the budget with which a mechanism has the noise of the active fault, if any."""
     times = factor(mechanism, d, n)
     if times == 1:
         return right

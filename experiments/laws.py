@@ -50,7 +50,7 @@ class Table:
     round_map: Matrix
 
     def errors(self, estimate: Matrix) -> tuple[float, float]:
-        """Mahalanobis error and relative Frobenius error."""
+        """Return the Mahalanobis error and the relative Frobenius error."""
         image = self.round_map @ estimate @ self.round_map.T
         return (
             float(np.linalg.norm(image - np.eye(len(image)))),
@@ -62,7 +62,7 @@ class Table:
 
 
 def table(law: str, n: int, d: int, condition: float, seed: int) -> Table:
-    """Eigenvalues evenly spaced in logarithm over [1/condition, 1], turned at random."""
+    """Return a randomly rotated matrix with log-spaced eigenvalues in [1/condition, 1]."""
     generator = seeds.generator(seed)
     turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
     deviations = np.geomspace(condition**-0.5, 1, d)

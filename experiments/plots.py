@@ -36,8 +36,8 @@ def lines(
 ) -> None:
     """Draw each series (x, y, standard errors or None) with markers, each guide dashed.
 
-    `labels` are those of the two axes; `scale` is that of both axes, `vertical` that of the
-    vertical one if it differs.
+    `labels` names the two axes. `scale` is the scale of both axes. `vertical` is the scale of the
+    vertical axis if it differs.
     """
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")

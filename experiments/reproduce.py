@@ -1,14 +1,14 @@
-"""Run the papers' experiments and judge their claims: `make reproduce`.
+"""Run the papers' experiments and check their claims: `make reproduce`.
 
-Each folder beside this file is one paper. Its `claims.toml` lists what the paper says, where, the
-tolerance, the verdict that we stand by, and faults of mechanisms that the claim must notice.
-Its `run.py` has `PARTS`, functions
+Each folder beside this file belongs to one paper. Its `claims.toml` lists the paper's claims. Each
+claim has its place in the paper, a tolerance, a verdict, and faults of mechanisms that the claim
+must detect. The folder's `run.py` has `PARTS`, a list of functions
 
     part(small: bool, folder: Path) -> dict[str, Finding]
 
-which together measure every claim (keys are the claims' ids) and write figures and tables to
-`folder`. A part is run again, with few repeats, under each fault. The run fails where a verdict
-does not come out as stated, or comes out the same under a fault.
+Together these functions measure every claim. The keys of a result are the ids of claims. The
+functions write figures and tables to `folder`. Each part runs again, with few repeats, under each
+fault. The run fails if a verdict differs from the stated verdict, or if a fault does not change it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ COLUMNS = ("claim", "verdict", "measured", "faults", "under them", "ok")
 
 
 def place(paper: str, *, small: bool, run: int = 0) -> str:
-    """Folder of a run's figures and tables, in `results`."""
+    """Return the folder of a run's figures and tables, in `results`."""
     return f"reproduce{'-small' if small else ''}{f'-run{run}' if run else ''}/{paper}"
 
 
 def judge(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[dict[str, Any]]:
-    """One row for each claim; `ok` says whether the stated verdict is what was measured."""
+    """Return a row for each claim; `ok` is True if the finding agrees with the stated verdict."""
     folder = RESULTS / where
     folder.mkdir(parents=True, exist_ok=True)
     claims, met = claims_of(paper), set()
@@ -55,13 +55,13 @@ def judge(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[di
 
 
 def aside(part: Part) -> dict[str, Finding]:
-    """What comes out with few repeats, which do for a fault; figures and tables are dropped."""
+    """Measure with few repeats, which suffice for a fault; drop figures and tables."""
     with TemporaryDirectory() as folder:
         return part(True, Path(folder))
 
 
 def under_faults(part: Part, claims: dict[str, Claim]) -> dict[str, list[Finding]]:
-    """What comes out for each claim under each fault that it names; a fault is run once."""
+    """Measure each claim under each of its faults; run each fault once."""
     again = {}
     for fault in dict.fromkeys(fault for claim in claims.values() for fault in claim.faults):
         with faults.in_force(fault):
@@ -72,7 +72,7 @@ def under_faults(part: Part, claims: dict[str, Claim]) -> dict[str, list[Finding
 def row(
     paper: str, claim: Claim, finding: Finding, wrong: list[Finding], few: Finding
 ) -> dict[str, Any]:
-    """A claim, what was found, and what under its faults.
+    """Return the row of a claim, with its finding and its findings under faults.
 
     They are noticed if the verdict stands without them, with as `few` repeats, and with none.
     """

@@ -1,6 +1,6 @@
-"""Where all draws begin: from the seeds written in the code, or others for other runs.
+"""Seeds of all random draws: the seeds in the code, or other seeds for other runs.
 
-Run 0 has those in the code; `reproduce.py --run` sets another, and everything is drawn anew.
+Run 0 uses the seeds in the code. `reproduce.py --run` sets another run, with new draws everywhere.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ def begin(run: int) -> None:
 
 
 def own(seed: int) -> int:
-    """A seed of the code, as it is in this run."""
+    """Return the seed of this run for a seed in the code."""
     return seed + APART * _run
 
 
 def generator(*seed: int) -> np.random.Generator:
-    """NumPy's generator at a seed of the code; in run 0 that of the seed itself."""
+    """Return NumPy's generator for a seed in the code and the number of the run."""
     return np.random.default_rng([*seed, _run])
 
 
 def entropy(seed: int) -> Entropy:
-    """The library's seeded entropy, for releases that protect nobody."""
+    """Return the library's seeded entropy, for releases that protect nobody."""
     return Entropy.seeded(own(seed))

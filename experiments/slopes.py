@@ -29,7 +29,7 @@ class Slope:
     error: float
 
     def near(self, exponent: float, tolerance: float) -> bool:
-        """Whether the slope is within `tolerance` of `exponent`, give or take 2 errors.
+        """Return True if the slope is within `tolerance` plus 2 errors of `exponent`.
 
         One that is not known to within the tolerance is near nothing.
         """
@@ -40,7 +40,7 @@ class Slope:
 
 
 def log_slope(at: Sequence[float], means: Sequence[Mean]) -> Slope:
-    """Least-squares slope of log(mean) against log(at), every point with the same weight."""
+    """Return the least-squares slope of log(mean) against log(at), with equal weights."""
     x = np.log(np.asarray(at, float))
     centred = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
     logs = np.log([mean.value for mean in means])
@@ -51,7 +51,7 @@ def log_slope(at: Sequence[float], means: Sequence[Mean]) -> Slope:
 def coefficients(
     columns: NDArray[np.float64], means: Sequence[Mean]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weighted least squares of the means on `columns` (points, terms), and standard errors."""
+    """Fit the means to `columns` (points, terms) by weighted least squares; return errors too."""
     errors = np.array([mean.error for mean in means])
     design = columns / errors[:, None]
     fitted = np.linalg.lstsq(design, [mean.value for mean in means] / errors, rcond=None)[0]

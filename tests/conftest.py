@@ -45,7 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory):
-    """Every door but those of servers, opened once a worker (`trust/doors.py`)."""
+    """Open all readers that need no server, once for each worker (`trust/doors.py`)."""
     from doors import doors  # other tests need none of it
 
     with doors(tmp_path_factory.mktemp("doors"), servers=False) as found:

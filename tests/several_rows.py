@@ -12,7 +12,7 @@ from dpcov.rows.sources.rows import Rows
 
 
 class OneAfterAnother(Rows):
-    """Answers the first question from the first door, and so on; notes what it was asked."""
+    """Source that answers the k-th query from the k-th source, and records the queries."""
 
     def __init__(self, *doors: Rows) -> None:
         self.schema = doors[0].schema

@@ -1,4 +1,4 @@
-"""The arena: its errors, ranks, bounds and file say what they claim to say."""
+"""The comparison of methods: its errors, ranks, bounds and file are correct."""
 
 import importlib
 import math
@@ -137,7 +137,7 @@ def test_an_estimate_without_directions_captures_the_average_variance():
     assert matrix_errors.captured(-truth, truth) == pytest.approx(6.0)
 
 
-# Tables and entrants
+# Tables and methods
 
 
 def test_the_target_of_a_table_with_an_intercept_is_the_covariance_about_the_mean():

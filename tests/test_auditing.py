@@ -1,4 +1,4 @@
-"""Exact audits: the loss reaches what is claimed and no more, and less noise by 1 % is caught."""
+"""Exact audits: the loss reaches the claim but not more, and the audit detects 1% less noise."""
 
 import json
 from dataclasses import dataclass, fields, replace
@@ -50,7 +50,7 @@ each_product = pytest.mark.parametrize(
     PRODUCT,
     ids=[f"{m.name}-{type(b).__name__}-{i}" for i, (m, b) in enumerate(PRODUCT)],
 )
-# Under replace-one the look at means and spreads is granted more than any two rows reach: where
+# Under replace-one the pilot of means and spreads is granted more than any two rows reach: where
 # their squares differ most, their products with the intercept don't. Numerical search finds no more
 # than these shares, in l1 and in squared l2, at four columns clipped at 1 with an intercept of 1/2.
 LOOSE = {PureDP: 0.7823, ZCDP: 0.81}
@@ -161,7 +161,7 @@ def of_sensitivity(number: Any) -> Any:
 
 
 def less(function: Any) -> Any:
-    """The same function, its sensitivities 1 % smaller."""
+    """The same function with sensitivities that are 1% smaller."""
 
     def smaller(*given: Any) -> Any:
         found = function(*given)

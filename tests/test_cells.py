@@ -1,4 +1,4 @@
-"""One grammar of cells for all doors: what a cell says is the same however it comes."""
+"""One grammar of cells for all readers: a cell has the same meaning in every reader."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""dpcov check: what the holder of a table is told, in confidence and on a terminal alone."""
+"""dpcov check: the report for the holder of a table, in confidence and only on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a clip took: as much as the counts of rows by length tell, in the stated law."""
+"""The clipping bias: estimated from the norm histogram, with the stated distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions: each row is judged by its own cells, the same whatever they come in."""
+"""Conditions: each row's own cells decide, in the same way in every data source."""
 
 import operator
 import pickle
@@ -239,7 +239,7 @@ def test_a_long_text_that_is_held_once_is_not_copied_for_each_row(of):
     assert not any(verdicts("c = 'north'", column))
 
 
-# The same values, through every door.
+# The same values, through every reader.
 
 VALUES = [1, 0, 5, None, 2, -3, 7]
 ASKED = ["n = 1", "n != 1", "n >= 2", "n in (0, 7)", "n is null", "m < 2", "b = true", "b is null"]
@@ -451,7 +451,7 @@ def test_conditions_are_refused_where_the_number_of_rows_is_public():
     refuse_conditions(parsed(), Neighbors.REPLACE_ONE)
 
 
-# How conditions are told.
+# How conditions are reported.
 
 
 def test_a_condition_is_told_in_one_spelling_however_it_was_stated():

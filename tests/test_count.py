@@ -244,14 +244,14 @@ def test_control_with_a_quieter_count_or_of_the_rest_s_budget_more_is_spent_than
 @pytest.mark.parametrize("budget", [PURE, PureDP(1e6), PureDP(1e-6)], ids=str)
 @pytest.mark.parametrize("mechanism", PRODUCT)
 def test_a_budget_without_a_delta_gets_no_gaussian_noise(mechanism, budget):
-    """So that of a delta, where the mechanism is calibrated twice, both are of one kind."""
+    """With a delta, the mechanism is calibrated twice, and both calibrations are of one kind."""
     if mechanism != "gaussian":  # which refuses it
         laws = mechanism_named(mechanism).calibrate(LATTICE, budget, ADD)
         assert count.is_gaussian(laws) is False
 
 
 def test_what_float64_can_not_split_is_refused_whatever_noise_a_mechanism_can_draw():
-    """Those of the product refuse it first: noise of so many digits can't be drawn."""
+    """Core mechanisms refuse it first: noise of so many digits can't be drawn."""
     bare, refused = mechanism_named("gaussian"), 0
     draws_any = mock.Mock(calibrate=lambda *_: bare.calibrate(LATTICE, APPROX, ADD))
     draws_any.name = bare.name

@@ -88,7 +88,7 @@ DAMAGED = {
 
 
 def read_all() -> None:
-    """Read each damaged table as a feature and as an id; tell the outcomes."""
+    """Read each damaged table as a feature and as an id; return the outcomes."""
     numbers = pa.array(np.linspace(0, 10, COUNT))
     for name, make in DAMAGED.items():
         for role in ("a", "id"):

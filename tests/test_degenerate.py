@@ -17,7 +17,7 @@ TABLES = {
     "one column": GENERATOR.random((500, 1)),
     "constant columns": np.full((500, 3), 0.3),
     "equal rows": np.tile(GENERATOR.random(3), (500, 1)),
-    "flags at 1 %": (GENERATOR.random((500, 3)) < 0.01).astype(float),
+    "flags at 1%": (GENERATOR.random((500, 3)) < 0.01).astype(float),
 }
 TINY: list[dict[str, float]] = [{"epsilon": 1e-4}, {"rho": 1e-8}]
 USUAL: list[dict[str, float]] = [{"epsilon": 1.0}, {"rho": 0.5}]

@@ -1,4 +1,4 @@
-"""Integer samplers: exact decisions, limits, and quick looks at the laws.
+"""Integer samplers: exact decisions, limits, and quick checks of the distributions.
 
 The full goodness-of-fit battery is tests/statistical/test_discrete_laws.py.
 """

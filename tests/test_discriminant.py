@@ -52,7 +52,7 @@ def test_other_categories_help_to_predict() -> None:
 
 
 def test_the_penalty_is_that_of_ridge_on_the_indicators() -> None:
-    """For two classes the discriminant direction is that of ridge regression."""
+    """For two classes the discriminant direction equals the direction of ridge regression."""
     model = lda(released(), "sex", 0.3, NUMBERS)
     direction = model.coefficients[1] - model.coefficients[0]
     slopes = dpcov.ridge(released(), "sex=f", 0.3, NUMBERS, penalty="standardized").coefficients

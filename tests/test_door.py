@@ -1,4 +1,4 @@
-"""The door's rule: a unit's image depends on nothing else, and no cell changes the outcome.
+"""The rule of readers: a unit's sums depend on nothing else, and no cell changes the outcome.
 
 A fast selection of `make trust`, without servers; `trust/door.py` says what each part shows.
 """

@@ -1,4 +1,4 @@
-"""What is read is the same through every door: persons by their ids, and integers of one table.
+"""Every reader gives the same result: persons by their ids, and integers of one table.
 
 A fast selection of `make trust`, without servers; `trust/door.py` says what each part shows.
 """

@@ -28,7 +28,7 @@ def release(count=20_000, seed=1, **request):
 
 
 def of_noise(made):
-    """What noise drowns, but for the tail."""
+    """Results below the noise level, without the tail."""
     return [sentence for sentence in drowned(made) if sentence != UNSEEN]
 
 

@@ -388,7 +388,7 @@ def test_runs_are_read_as_the_cells_that_they_stand_for(kind):
 
 
 def test_a_cell_without_a_level_has_the_code_minus_one():
-    """Copies of encoded columns tell by it what is missing."""
+    """Copies of encoded columns mark missing cells with it."""
     for others in ([], [2.5], [True]):
         declared = Categorical(**categorical("x", *others))
         for cells in (pa.array(["?", None, "x"]), pa.array(["?", None, "x"]).dictionary_encode()):

@@ -1,4 +1,4 @@
-"""Ends of intervals, of statistics whose errors are known; what a reader is told of them."""
+"""Ends of intervals, of statistics whose errors are known, and the notes about them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Of:
 
 
 def errors(size: int = 999, spread: float = 1.0) -> np.ndarray:
-    """(b, 2, 2) errors, normal by their quantiles; those of the second entry are half as large."""
+    """(b, 2, 2) errors, normal by their quantiles; the second entry has half the errors."""
     quantiles = spread * stats.norm.ppf((np.arange(size) + 1) / (size + 1))
     found = np.zeros((size, 2, 2))
     found[:, 0, 0], found[:, 1, 0] = quantiles, quantiles[::-1] / 2
@@ -139,7 +139,7 @@ def test_a_reach_bounds_what_is_not_trusted_and_the_least_is_never_trusted() -> 
 @pytest.mark.parametrize(
     ("size", "missing", "level", "ends"),
     [
-        (38, 0, 0.95, (-np.inf, np.inf)),  # 2.5 % of 39 is less than one
+        (38, 0, 0.95, (-np.inf, np.inf)),  # 2.5% of 39 is less than one
         (39, 0, 0.95, (1, 39)),
         (39, 1, 0.95, (-np.inf, 39)),
         (99, 6, 0.94, (-np.inf, np.inf)),
@@ -228,7 +228,7 @@ def test_unless_told_otherwise_they_cover_sampling() -> None:
 
 
 def test_ends_for_clipped_rows_are_the_published_entries_and_quantiles_of_their_noise() -> None:
-    """Nothing is denoised, and no error is less than its law: here the noise drowns all."""
+    """Nothing is denoised, and no error is less than its law: all is below the noise level."""
     release = made(200, mechanism="gaussian", epsilon=None, rho=1e-3)
     assert release.noise is not None
     law = release.noise.rescaled(release.lattice.step**2)

@@ -18,7 +18,7 @@ MUCH = {"epsilon": 1e6, "rho": 1e6}
 
 
 def answered(count=1.0, shift=0.0, scale=1.0):
-    """The table's own figures in the data's units, unless told otherwise."""
+    """The table's own figures in the data's units, unless stated otherwise."""
     units = TRUTH.units
     found = scale * TRUTH.covariance * np.outer(units, units)
     return count * TRUTH.rows, (TRUTH.means + shift) * units, found
@@ -124,7 +124,7 @@ def test_a_refusal_has_a_word_and_no_errors(monkeypatch):
 
 
 def test_tables_of_one_part_are_of_no_other():
-    """But of those that nothing is judged by."""
+    """Except the errors that no threshold uses."""
     judging = [some for part, some in PARTS.items() if part not in ("former", "demo", "goals")]
     names = [name for some in judging for name in some]
     assert len(names) == len(set(names))

@@ -86,6 +86,7 @@ def test_forks_draw_distinct_words_and_none_of_the_parents() -> None:
 FORKS = """
 import sys
 sys.path.append(sys.argv[1])
+
 from test_entropy import Entropy, first_word_of_child
 entropy = Entropy.system()
 entropy.words(5)

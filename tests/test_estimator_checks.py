@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, on those of `dpcov.estimators`."""
+"""scikit-learn's own checks of estimators, on the estimators of `dpcov.estimators`."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ EXEMPT = {
     "check_dtype_object": "a cell that is no number is a missing value: one person's cell must "
     "not decide whether a fit fails",
     "check_estimators_empty_data_messages": "an empty table is a neighbour of one with a row, so "
-    "refusing it would tell of that row (a table without columns is refused: "
+    "refusing it would reveal that row (a table without columns is refused: "
     "test_a_table_without_columns_is_refused)",
 }
-# Who fits lists as well, and their columns: no row may tell how many there are, so bounds must.
+# Estimators that also fit lists, and their columns: bounds, not rows, give the number of columns.
 COLUMNS_OF_LISTS = {"check_transformer_data_not_an_array": 3, "check_regressors_train": 10}
 EXEMPT_REGRESSOR = {
     "check_supervised_y_no_nan": "a target that is infinite or missing is a value like others, "
     "moved into the bounds: one person's cell must not decide whether a fit fails",
-    "check_all_zero_sample_weights_error": "weights are private: that all are 0 must not be told",
+    "check_all_zero_sample_weights_error": "weights are private: nothing may reveal that all are 0",
     "check_sample_weight_equivalence_on_dense_data": "two tables are rounded each by itself, and "
     "two fits draw two noises",
 }

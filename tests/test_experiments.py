@@ -229,4 +229,4 @@ def test_a_large_second_moment_does_not_overflow():
         warnings.simplefilter("error")
         held = tables.synthetic("large", np.diag([3e7, 1.0]), 40_000_000)
     assert held.moment[0, 0] == pytest.approx(3e7, rel=1e-9)
-    assert abs(held.rows.second_moments()[0].units[0, 0]) > 2**63  # control: int64 has no room
+    assert abs(held.rows.second_moments()[0].units[0, 0]) > 2**63  # control: int64 overflows

@@ -248,7 +248,7 @@ def test_the_short_form_of_a_release_is_short_whatever_it_holds() -> None:
 
 def test_the_short_form_of_what_holds_data_prints_none() -> None:
     lattice = Lattice(1, 1.0)
-    # Fewer digits could be those of an object's address.
+    # Fewer digits could come from an object's address.
     assert "987654321987" not in repr(SecondMoment(np.array([[987654321987]], object), lattice, 1))
     found = []
     for module in pkgutil.walk_packages(dpcov.__path__, "dpcov."):

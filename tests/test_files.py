@@ -30,7 +30,7 @@ from tables_for_tests import write_people
 MANY = 16
 DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
 RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism matrix-laplace -q"
-# What a run does, in small: look whether it may write, spend, write. GO makes all begin at once.
+# A small model of a run: check that it may write, spend, write. GO makes all runs begin at once.
 RUN = """
 import os, sys, time
 from pathlib import Path
@@ -242,7 +242,7 @@ def test_signals_that_end_a_run_leave_nothing_behind(
     write_people(tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
     slow = (
-        "import signal, time; from dpcov.rows.sources.rows import Rows\n"
+        "import signal, time; from dpcov.rows.sources.rows import Rows\n\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # whoever runs the tests may ignore it
         "Rows.second_moments = lambda *_, **__: time.sleep(60)\n"
@@ -318,7 +318,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, name: str, reader: 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, reader: str) -> None:
     read, failure = READERS[reader]
     with (path := tmp_path / "large").open("wb") as file:
-        file.truncate(2**40)  # takes no room on the disk
+        file.truncate(2**40)  # occupies no space on the disk
     tracemalloc.start()
     with pytest.raises(failure, match="larger than"):
         read(path)

@@ -241,7 +241,7 @@ def test_dates_are_those_of_the_years_1_to_9999(tmp_path):
 
 
 def test_dates_and_times_of_sas_count_from_1960(tmp_path, monkeypatch):
-    """No writer of such files is at hand: this is what a reader tells of one."""
+    """No writer of such files is available, so this is a reader's report of one."""
     stored = {"day": [0.0, 22000.0, None], "time": [0.0, 86400.5, 1e300], "text": ["a", "b", None]}
     about = SimpleNamespace(
         number_rows=None,
@@ -475,7 +475,7 @@ def test_a_file_of_another_kind_says_what_to_do(tmp_path, ending):
 
 
 class DataFrame:
-    """What a data frame of Dask looks like, which is not among our dependencies."""
+    """A stand-in for a data frame of Dask, which is not among our dependencies."""
 
     iloc = columns = ()
 

@@ -105,8 +105,8 @@ def same(one, other):
 def decided(document, golden):
     """Whether integers follow from rows and seed alone, whatever the CPU's linear algebra.
 
-    A look's eigenvectors depend on it in their last bits, and with them a map and its center; rows
-    mapped by the same are the same. Releases without a noise law are put together of eigenvectors.
+    The last bits of a pilot's eigenvectors depend on it, and so do a map and its center. Rows with
+    the same map are the same. Releases without a noise law are put together of eigenvectors.
     Neither was seen to change an integer with any kernel of OpenBLAS from SSE2 to AVX-512, but one
     that lies at a half may fall on its other side elsewhere.
     """
@@ -117,8 +117,8 @@ def decided(document, golden):
 def same_elsewhere(document, golden, rows):
     """Whether two documents differ by rounding alone: the choice, the laws and the map are equal.
 
-    An image that is rounded otherwise moves by a unit, so a product of two by 2 B + 1 at most, and
-    `rows` of them a moment by as much each; 1e-9 is for what eigenvectors are put together to.
+    A transformed row with another rounding moves by a unit. A product of two moves by at most
+    2 B + 1, and `rows` of them move a moment by as much each. 1e-9 is for sums of eigenvectors.
     What denoising makes of such integers differs with them.
     """
     if document is None or golden is None:

@@ -1,9 +1,9 @@
-"""What `--json` of every command prints, as it was; floats to 1e-9.
+"""The output of `--json` stays the same for every command; floats to 1e-9.
 
 A plan is that of one mechanism whose errors follow from its noise law: trials on simulated rows
 take half a minute, and what one decides may go the other way on a CPU with other linear algebra.
 
-`python tests/test_golden_json.py` writes `golden_json.json` anew: only where a change is meant.
+Run `python tests/test_golden_json.py` only for intended changes: it replaces `golden_json.json`.
 """
 
 import contextlib

@@ -120,7 +120,7 @@ HUGE = ["9007199254740992", "9007199254740993", "9007199254740993.0", "1e40", "1
 
 
 def as_text(words, _: str) -> list[bytes | None]:
-    """How ids were told apart before: by their text."""
+    """The old rule for ids: their text."""
     return [word.encode() if value_of(word, "decimal") is not None else None for word in words]
 
 
@@ -228,7 +228,7 @@ def test_what_is_written_exactly_is_an_id_of_any_size(declared):
 
 
 def test_a_large_float_has_no_digits_that_could_be_a_uuid_or_a_text():
-    """Its whole digits would be 32, and those of many."""
+    """Its whole digits would be 32, as for many others."""
     cells = texts_of([1.1111111111111111e31, float("inf")], ids=True)
     assert forms(cells, "uuid") == forms(cells, "text") == [None, None]
     assert forms(texts_of([1.1111111111111111e31]), "uuid") != [None]

@@ -1,4 +1,4 @@
-"""Maps of rows: what bounds the images, what a look at directions makes of them, old names."""
+"""Transformed rows: their bounds, the effect of the directions round, old names."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_no_row_is_mapped_beyond_the_radius_and_some_come_near(
     corners = np.array(list(itertools.product([-1.0, 1.0], repeat=p)))
     rows = np.vstack([corners, generator.uniform(-1, 1, (50, p))])
     radius = np.sqrt(p)
-    if ball:  # of a radius below that of the corners
+    if ball:  # of a radius below the radius of the corners
         radius = 0.3
         rows *= np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
     longest = longest_image(matrix, center, radius)

@@ -110,7 +110,7 @@ def test_no_interrupt_is_lost_while_text_is_read(tmp_path, listening):
 
 @pytest.mark.slow
 def test_a_terminal_sees_that_it_reads_and_how_long_but_no_measure_of_rows(tmp_path):
-    """Steps of a bar would tell the number of rows, to within a row group or a batch."""
+    """Steps of a bar would reveal the number of rows, to within a row group or a batch."""
     rows, groups = 4321, 37
     table = pa.table({"age": np.ones(rows), "sex": ["m"] * rows, "income": np.ones(rows)})
     pq.write_table(table, path := tmp_path / "p.parquet", row_group_size=-(-rows // groups))

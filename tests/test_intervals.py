@@ -38,7 +38,7 @@ def statistics_of(release: Release) -> list[Any]:
 
 
 def truths(data: Any) -> list[float]:
-    """The entries of `statistics_of` that are checked: the first, or that of columns 4 and 1."""
+    """The checked entries of `statistics_of`: the first, or the entry of columns 4 and 1."""
     covariance = np.cov(data, rowvar=False, bias=True)
     correlation = np.corrcoef(data, rowvar=False)
     spectrum = np.linalg.eigvalsh(covariance)
@@ -61,7 +61,7 @@ def covered(release: Release, truth: list[float], sampling: bool, seed: int) -> 
 
 
 def coverage_p_value(hits: Any) -> float:
-    """Least p-value, over statistics, of 95 % coverage; hits (releases, statistics)."""
+    """Least p-value, over statistics, of 95% coverage; hits (releases, statistics)."""
     counts = np.sum(hits, axis=0)
     p_values = [stats.binomtest(int(count), len(hits), 0.95).pvalue for count in counts]
     return min(1.0, len(p_values) * min(p_values))
@@ -85,7 +85,7 @@ def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_intervals_of_half_the_noise_are_found_out() -> None:
-    """In every statistic, where noise drowns no direction: an estimate is nearer than its noise."""
+    """In every statistic, if all directions are detectable: the estimate beats its noise."""
     truth, hits = truths(DATA), []
     for seed in range(120):
         one = made(seed=seed, epsilon=4.0, mechanism="matrix-laplace")
@@ -250,7 +250,7 @@ def test_the_variance_of_a_level_is_that_of_all_other_rows(neighbors: str) -> No
         assert (found.low[1, 1], found.high[1, 1]) == pytest.approx(ends, rel=0.02)
         assert (-found.high[1, 0], -found.low[1, 0]) == pytest.approx(ends, rel=0.02)
         held.append(ends[0] <= 0.05 * 0.95 <= ends[1])
-    assert sum(held) >= 17, "of 20; a level of 95 % has fewer once in sixty times"
+    assert sum(held) >= 17, "of 20; a level of 95% has fewer once in sixty times"
 
 
 def test_a_seed_repeats_the_intervals() -> None:
@@ -286,7 +286,7 @@ def test_equal_eigenvalues_are_not_trusted_but_their_intervals_hold_them() -> No
         low, high = found.low + most, found.high - most
         by_tenth.append(np.all((low <= true) & (true <= high) | found.trusted))
     assert np.mean(trusted) < 0.15
-    assert sum(held) >= 17, "of 20; a level of 95 % has fewer once in sixty times"
+    assert sum(held) >= 17, "of 20; a level of 95% has fewer once in sixty times"
     assert sum(by_tenth) < 17
 
 

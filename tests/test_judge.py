@@ -20,7 +20,7 @@ def same_draws_whatever_ran_before(monkeypatch):
 
 
 def row(entrant, table="a", kind="rho", size=0.5, rows=10_000, times=1.0, **more):
-    """An entrant whose errors have one law in all cells, times a factor."""
+    """A method whose errors have one law in all cells, times a factor."""
     drawn = {error: (times * GENERATOR.gamma(4, size=SEEDS)).tolist() for error in judge.ERRORS}
     place = {"table": table, "entrant": entrant, "rows": rows, kind: size}
     return {**place, "seeds": list(range(SEEDS)), "refused": [], **drawn, **more}
@@ -190,7 +190,7 @@ def test_seeds_of_several_runs_are_put_together():
 
 
 def test_the_moment_as_a_whole_and_seconds_are_held_against_the_former_default():
-    """Medians of seconds, so that one slow release is none; whatever is above a bar is told."""
+    """Medians of seconds ignore one slow release; everything above a threshold is reported."""
 
     def told(times, seconds):
         goal, former = (

@@ -85,7 +85,7 @@ def test_an_interrupt_ends_the_run_and_keeps_what_it_has(tmp_path):
 
 def test_a_run_that_is_killed_leaves_the_parts_it_had(tmp_path):
     script = (
-        "import os, signal, pathlib, results\n"
+        "import os, signal, pathlib, results\n\n"
         f"kept = results.Kept('t.json', 'make t', folder=pathlib.Path({str(tmp_path)!r}))\n"
         "kept.part('first', lambda: [{'x': 1}])\n"
         "kept.part('second', lambda: os.kill(os.getpid(), signal.SIGKILL))\n"

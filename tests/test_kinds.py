@@ -1,4 +1,4 @@
-"""Kinds of columns in schemas of version 2: one reading at every door, of each cell by itself."""
+"""Kinds of columns in schemas of version 2: every reader reads each cell alike, by itself."""
 
 from __future__ import annotations
 

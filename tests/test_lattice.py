@@ -93,7 +93,7 @@ def test_control_they_did_not_by_the_step_of_before():
 
 
 def covered(mechanism, epsilon: float, lattice: Lattice, repeats: int = 150) -> float:
-    """Share of 95 % intervals for means and covariances that hold the truth."""
+    """Fraction of 95% intervals for means and covariances that contain the truth."""
     laws = mechanism.calibrate(lattice, PureDP(epsilon), ADD)
     moment = moment_of(lattice)
     means, covariances = (np.array(one, float) for one in truth())

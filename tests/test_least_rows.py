@@ -66,7 +66,7 @@ def test_a_private_number_of_rows_decides_nothing_before_the_spend(tmp_path, nam
 
 
 def test_a_number_of_rows_beside_persons_or_weights_is_private():
-    """Under replace-one the number of persons is public, that of their rows is not."""
+    """Under replace-one the number of persons is public; the number of their rows is not."""
     frame = FRAME.assign(p=range(200), w=1.0)
     for part in (
         {"unit": {"column": "p", "type": "integer", "max_rows": 1}},

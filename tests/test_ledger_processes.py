@@ -35,7 +35,7 @@ def draw(number):
     os.fsync(drawn)
 """
 
-# Processes fork from one that has imported all: each import is .7 s of CPU.
+# Processes fork from one that has imported all: each import needs 0.7 s of CPU.
 RACE = (
     PROLOGUE
     + """
@@ -56,7 +56,7 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
 """
 )
 
-# For each line a process that spends: it tells its number where it may be killed.
+# For each line a process that spends: it prints its number when it may be killed.
 FOR_EACH_LINE = """
 for _ in sys.stdin:
     if not (child := os.fork()):
@@ -156,6 +156,7 @@ import resource, sys
 from dpcov.errors import LedgerError
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
+
 ledger = Ledger.open(sys.argv[1])
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
 for size in (0, 600, 5000, 9000, 20000):
@@ -177,6 +178,7 @@ from pathlib import Path
 from dpcov.errors import LedgerError
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
+
 folder = Path(sys.argv[1])
 ledger = Ledger.create(folder / "x.ledger", PureDP(1.0))
 ledger.path.chmod(0o444)

@@ -1,4 +1,4 @@
-"""Counts of rows by length: what they tell of a clip, and that intervals know of it."""
+"""Norm histogram: the estimate of the clipping bias, and its effect on intervals."""
 
 import itertools
 import json
@@ -60,7 +60,7 @@ def test_rows_that_are_shorter_than_every_bin_but_the_first_show():
     found = counted(np.full(3000, 1e-3), LOUD)
     assert not found.hidden
     assert found.squared(4.0).size < 1
-    # How fast they become fewer is not told, but where noise hides no row, or the law has begun.
+    # The rate of decrease is unknown, unless noise hides no row or the law has begun.
     assert found.chance(4.0, 1.0) == 1
     assert counted(np.full(3000, 1e-3), ScalarGaussian(Fraction(1, 100))).chance(4.0, 1.0) < 0.01
     assert counted(np.full(3000, 0.4), LOUD).chance(4.0, 1.0) < 0.25

@@ -100,6 +100,7 @@ from pathlib import Path
 import pyarrow as pa
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
+
 column = {"kind": sys.argv[2], **({"levels": ["x"]} if sys.argv[2] == "categorical" else
           {"lower": 0, "upper": 1})}
 schema = Schema.parse({"columns": {"a": column}})

@@ -27,6 +27,7 @@ FRICTIONLESS = {
     ],
 }
 DDI = """<codeBook xmlns="ddi:codebook:2_5"><dataDscr>
+
 <var name="age" intrvl="contin" dcml="0"><valrng><range min="0" max="120"/></valrng>
  <invalrng><item VALUE="999"/></invalrng><sumStat type="max">97.125</sumStat></var>
 <var name="sex" intrvl="discrete"><catgry><catValu>1</catValu><labl>male</labl>

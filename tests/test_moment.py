@@ -264,7 +264,7 @@ def whole_rows(z: np.ndarray, lattice: Lattice) -> np.ndarray:
 
 
 def worst_pair(lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
-    """Two rows as long as allowed, and orthogonal with the intercept where there is room."""
+    """Two rows of the largest norm, orthogonal with the intercept if possible."""
     z = np.zeros((2, lattice.features))
     z[0, 0] = UNIT
     if lattice.features > 1:

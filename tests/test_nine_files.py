@@ -61,7 +61,7 @@ def text_file(frame: pd.DataFrame, path: Path, **options: str) -> Path:
 
 
 def workbook(frame: pd.DataFrame, path: Path) -> Path:
-    """With days and times as texts: those of Excel begin in 1900."""
+    """With days and times as texts: Excel's days begin in 1900."""
     told = {name: frame[name].astype(str).replace("NaT", "") for name in ("mydate", "dtime")}
     frame.assign(**told).to_excel(path, index=False)
     return path

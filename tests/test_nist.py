@@ -1,8 +1,8 @@
 """Least squares of NIST's certified regressions, at a budget so large that no noise is left.
 
 Data and certified values: Statistical Reference Datasets, linear regression, National Institute of
-Standards and Technology (public domain). What is left is the lattice: `OLS.digits` says how many
-digits it tells.
+Standards and Technology (public domain). Only the error of the lattice remains: `OLS.digits` is
+the number of correct digits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CERTIFIED = {
     ],
 }
 # Digits of the worst coefficient before rows were mapped about their means: by the default and by
-# one matrix, whichever told more.
+# one matrix, whichever gave more.
 BEFORE = {"norris": 3.27, "pontius": 2.49, "longley": 1.88}
 WAMPLER = ["wampler1", "wampler2", "wampler3", "wampler4", "wampler5"]
 LARGEST = [4e6, 1e2, 4e6, 4e6, 3e7]  # of their targets, which may be as much below 0
@@ -69,7 +69,7 @@ def digits(fit: Any, certified: Any) -> float:
 def test_no_fewer_digits_than_before_are_right(name: str) -> None:
     fit, certified = fitted(name)
     assert digits(fit, certified) > BEFORE[name]
-    assert f"lattice tells {fit.digits:.0f} digits" in fit._notes()[0]
+    assert f"about {fit.digits:.0f} digits" in fit._notes()[0]
 
 
 def test_control_a_coarser_lattice_has_fewer_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_where_the_lattice_resolves_no_coefficient_it_says_so(name: str) -> None
     """Powers of one column to the fifth: their condition number is above the lattice's 2^20."""
     fit, _ = fitted(name)
     assert fit.digits < 0
-    assert "lattice tells 0 digits" in fit._notes()[0]
+    assert "about 0 digits" in fit._notes()[0]

@@ -1,4 +1,4 @@
-"""How things look in a notebook: well-formed, complete, and harmless whatever the names."""
+"""Display in a notebook: well-formed, complete, and harmless whatever the names."""
 
 from __future__ import annotations
 

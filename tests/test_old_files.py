@@ -1,7 +1,7 @@
 """Files that earlier versions wrote: they load, and say what they said.
 
-`data/` has a folder a version, written by it from made-up rows: a release of each mechanism and of
-each thing that its file can hold, a ledger, a file of sums.
+`data/` has a folder for each version, which that version wrote from simulated rows. A
+folder contains a ledger, a file of sums, and releases of each mechanism and each possible part.
 """
 
 import json

@@ -36,6 +36,7 @@ from importlib import import_module
 import matplotlib.figure, pandas, pyarrow.parquet, rich.markdown, scipy.optimize, typer.rich_utils
 import dpcov
 from dpcov.cli import main
+
 for module in pkgutil.walk_packages(dpcov.__path__, "dpcov."):
     if not module.name.startswith(("dpcov.papers", "dpcov.estimators")):
         import_module(module.name)

@@ -286,7 +286,7 @@ UNITS = 2**20  # of a radius
 
 
 def forged(document: dict, how: str) -> dict:
-    """A file of sums with one thing that no rows can have; entries are those of the lower half."""
+    """A file of sums with one impossible part; entries belong to the lower half."""
     rows, units = document["rows"], list(document["units"])
     changes = {
         "diagonal": {0: rows * UNITS**2 + 1},

@@ -1,4 +1,4 @@
-"""A link to a database where a file is wanted: no message tells its password."""
+"""A link to a database instead of a file: no message reveals its password."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def of_rank(rank: int, mean: float, seeds: int, **request) -> list[dpcov.Release
 
 
 def excess_p_value(releases: list[dpcov.Release], rank: int) -> float:
-    """One-sided p-value for more than `rank` components in at most 5 % of the releases."""
+    """One-sided p-value for more than `rank` components in at most 5% of the releases."""
     counts = [
         significant_components(made, generator=simulation_generator(seed))
         for seed, made in enumerate(releases)

@@ -294,7 +294,7 @@ def with_columns(columns: dict[str, Any], table: Any, **asked: Any) -> Release:
 
 
 def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
-    """They have the deviations of sums over as many independent rows; within 10 %."""
+    """They have the deviations of sums over as many independent rows, within 10%."""
     whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
     wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
     errors = sampling_errors(release, 3000, simulation_generator(1))
@@ -411,7 +411,7 @@ def test_at_large_orders_errors_are_those_that_shrinking_leaves() -> None:
         return float(np.sqrt(np.mean(errors[below] ** 2)))
 
     assert 0.8 < stated(release) / size < 1.7
-    whole = replace(release, denoise="project")  # so that no share of the noise is told
+    whole = replace(release, denoise="project")  # so that no fraction of the noise is stated
     assert stated(whole) / size > 2
     older = release.with_denoised("shrink", release.denoised * 1.01)  # by another version
     assert stated(older) / size > 2

@@ -117,7 +117,7 @@ def test_noise_alone_exceeds_the_floor_one_time_in_twenty():
         ratios.append(found.published[0] / found.floor)
     most = 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(ratios))
     assert np.mean(np.array(ratios) > 1) < most
-    assert np.mean(np.array(ratios) > 0.7) > most  # a floor of 70 % is told from it
+    assert np.mean(np.array(ratios) > 0.7) > most  # a floor of 70% would differ
 
 
 def test_a_graph_has_a_line_for_each_edge_with_the_sign_in_its_style(release):

@@ -114,7 +114,7 @@ def test_the_graph_of_a_chain_is_found(seed: int) -> None:
     assert strengths[NEIGHBOURS].min() > 0.3
     assert strengths[~NEIGHBOURS].max() < 0.05
     assert np.count_nonzero(strengths[~NEIGHBOURS]) < 15, "of 21"
-    assert all(edge.partial_correlation < 0 for edge in found.edges[:7]), "their inverse is +.45"
+    assert all(edge.partial_correlation < 0 for edge in found.edges[:7]), "their inverse is +0.45"
     named = {frozenset((edge.first, edge.second)) for edge in found.edges[:7]}
     assert named == {frozenset((f"x{j}", f"x{j + 1}")) for j in range(7)}
 

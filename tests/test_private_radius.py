@@ -182,7 +182,7 @@ def trace_part(mechanism, neighbors):
 
 @one_of_each_family
 def test_a_release_does_not_depend_on_the_data_but_through_counts_and_moment(name, monkeypatch):
-    """Two tables with the same answers of the door have the same release."""
+    """Two tables with the same answers of the data source have the same release."""
     real = rows_of(table(300))
     answers = {}
 

@@ -153,7 +153,7 @@ def test_no_secret_gets_out(tmp_path, capfd, caplog, name, schema, threads):
 
 
 class Telling:
-    """A cell that tells a secret however it is asked for its text."""
+    """A cell that reveals a secret in every form of its text."""
 
     def __str__(self) -> str:
         raise ValueError(SECRET)

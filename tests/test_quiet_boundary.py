@@ -13,14 +13,14 @@ import dpcov
 ROOT = Path(dpcov.__file__).parent
 BOUNDARY = "rows/sources/quiet.py"
 BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
-# Who else may catch any error, and why it tells nothing.
+# Other functions that may catch any error, and why they reveal nothing.
 WHOLESALE = {
-    ("cli/__init__.py", "_run"): "the last place: tells the type alone",
+    ("cli/__init__.py", "_run"): "the last place: reports only the type",
     ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
     ("rows/sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
     ("rows/sources/objects.py", "_text"): "one cell, which becomes missing",
 }
-# Who may look into an error: it is the library's own, or about a public file or argument.
+# Functions that may read an error: it is the library's own, or about a public file or argument.
 QUOTING = {
     ("api/auditing/__init__.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
@@ -94,7 +94,7 @@ def faults(text: str, place: str) -> list[str]:
         if caught(handler) & BROAD and where not in WHOLESALE:
             found.append(f"{place}, {function}: catches any error")
         if handler.name and where not in QUOTING:
-            found.append(f"{place}, {function}: looks into an error")
+            found.append(f"{place}, {function}: reads an error")
         for node in ast.walk(handler):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 cause = node.cause
@@ -135,7 +135,7 @@ def test_only_the_boundary_handles_foreign_errors(place: str) -> None:
 
 def test_control_the_boundary_itself_would_be_found() -> None:
     found = " ".join(faults((ROOT / BOUNDARY).read_text(), BOUNDARY))
-    for fault in ("catches any error", "looks into an error", "handles warnings"):
+    for fault in ("catches any error", "reads an error", "handles warnings"):
         assert fault in found
 
 

@@ -39,6 +39,7 @@ cat(toJSON(facts, digits = NA, auto_unbox = TRUE), file = "facts.json")
 EACH = """
 for (file in list.files(pattern = "release.json$")) {
     release <- fromJSON(file)
+
     found <- list(moment = second_moment(release))
     if (release$lattice$intercept_units > 0) {
         found$correlation <- unname(correlations(release))
@@ -48,6 +49,7 @@ for (file in list.files(pattern = "release.json$")) {
 }
 """
 OLD = """library(jsonlite)
+
 second_moment <- function(release) {  # as the page had it
     S <- diag(length(release$lattice$features) + 1)
     S[upper.tri(S, diag = TRUE)] <- if (release$denoise == "none") release$published else

@@ -1,4 +1,4 @@
-"""What a release file must say of itself to be one: each rule is told by its own sentence."""
+"""Rules of a valid release file: each rule has its own sentence."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_the_second_moment_is_that_of_the_encoded_rows() -> None:
     made = dpcov.release(data, **asked)
     plain = dpcov.release(data, mechanism="matrix-laplace", **asked)
     assert plain.intercept() == 0.375
-    assert made.intercept() != 0.375  # that of the mapped rows
+    assert made.intercept() != 0.375  # the intercept of the transformed rows
     for one in (made, plain):
         rows = np.column_stack([data / 2, np.full(500, one.intercept())])
         assert one.second_moment() == pytest.approx(rows.T @ rows, abs=1e-3)

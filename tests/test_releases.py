@@ -224,11 +224,11 @@ def test_a_place_that_cannot_be_written_is_found_before(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    """The disk's limit is simulated by that of the process."""
+    """The limit of the process simulates the limit of the disk."""
     path = tmp_path / "x.json"
     path.write_text("old")
     code = (
-        "import resource, signal, sys; from pathlib import Path\n"
+        "import resource, signal, sys; from pathlib import Path\n\n"
         "from dpcov.errors import OutputError\n"
         "from dpcov.core.files import write\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -251,7 +251,7 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("old")
     code = (
-        "import os, signal, sys; from pathlib import Path\n"
+        "import os, signal, sys; from pathlib import Path\n\n"
         "from dpcov.core.files import write\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write(sys.argv[1], 'new' * 100000, force=True)"
@@ -333,7 +333,7 @@ def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, ep
     made.save(path := tmp_path / "r.json")
     room = largest_file(made.schema, made.lattice.dimension)
     assert path.stat().st_size < room
-    if (columns, epsilon) == (200, 1e4):  # two looks, of which every entry has its full length
+    if (columns, epsilon) == (200, 1e4):  # two pilots with entries of full length
         assert path.stat().st_size > room / 3
 
 

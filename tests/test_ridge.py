@@ -62,7 +62,7 @@ def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) ->
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
-    """Of the noise: those of releases of one table, about its own ridge coefficients."""
+    """Errors of the noise: releases of one table, about its own ridge coefficients."""
     rng = np.random.default_rng(0)
     cells = rng.normal(size=(4000, 3)) @ [[0.2, 0.1, 0.1], [0, 0.15, 0.1], [0, 0, 0.1]]
 
@@ -104,7 +104,7 @@ def test_ends_are_about_the_coefficients_where_errors_are_told() -> None:
 
 
 def test_of_many_columns_no_interval_is_simulated_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take minutes; what noise does to correlations is told."""
+    """It would take minutes; the effect of noise on correlations is stated."""
     made = released()
     monkeypatch.setattr("dpcov.analysis.intervals.MANY", len(made.columns) - 1)
     assert ridge(made, "y", 0.1).standard_errors is None
@@ -293,7 +293,7 @@ def errors(epsilon: float) -> tuple[float, np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.15, 0.3, 1.0, 4.0])
 def test_the_chosen_alpha_is_almost_as_good_as_the_best(epsilon: float) -> None:
-    """The best one alpha for such releases, which only the data tell; it matters but at 0.15."""
+    """The best single alpha for such releases needs the data; it matters only at 0.15."""
     chosen, fixed = errors(epsilon)
     assert chosen <= 1.15 * fixed.min()
     assert epsilon < 0.2 or max(fixed[0], fixed[-1]) > 1.15 * fixed.min()
@@ -320,7 +320,7 @@ REQUEST = {"rho": 0.01, "mechanism": "gaussian", "neighbors": "replace-one", "de
 
 
 def mean_errors(factor: float = 1.0) -> tuple[float, float]:
-    """Mean squared errors of a drowned mean as released, and after the pull to the midpoint."""
+    """Mean squared errors of a mean below the noise level, as released and after shrinkage."""
     rows = np.clip(np.random.default_rng(0).normal(0.05, 0.3, (300, 4)), -1, 1)
     plain, pulled = [], []
     for seed in range(40):

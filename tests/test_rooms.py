@@ -16,7 +16,7 @@ KNOWS = SOURCE / "core" / "registry.py"
 
 
 def mentions(text, module):
-    """Lines of a module that import the papers' room, or name it in a string."""
+    """Lines of a module that import the papers' package, or name it in a string."""
     package = module.split(".")[:-1]
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -35,7 +35,7 @@ def mentions(text, module):
 
 
 def product():
-    """Path and name of every module outside of the room."""
+    """Path and name of every module outside of the package."""
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
         if parts[1] != "papers":
@@ -84,6 +84,7 @@ ASKING = """
 import sys
 import dpcov, dpcov.cli, dpcov.mechanisms.choice, dpcov.api.auditing
 from dpcov.mechanisms import MECHANISMS
+
 names = list(MECHANISMS)
 assert "laplace" in MECHANISMS and "nothing" not in MECHANISMS and len(MECHANISMS) == len(names)
 made = dpcov.release([[0.1, 0.5]] * 50, lower=[0, 0], upper=[1, 1], epsilon=1.0, seed=1)

@@ -125,7 +125,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
         for tried in (trials, replace(trials, source=blurred))
     )
     for figure in ("noise", "entry", "correlation", "eigenvalue", "prediction"):
-        # The leading eigenvalue is that of pay, whose tail a matrix release tells nothing of.
+        # The leading eigenvalue belongs to pay; a matrix release does not describe its tail.
         bar = 1.6 if figure == "eigenvalue" else 1.3
         assert 1 / bar < getattr(right, figure) / getattr(facts, figure) < bar, figure
         if figure in ("entry", "correlation", "eigenvalue"):

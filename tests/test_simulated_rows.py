@@ -144,7 +144,7 @@ def like() -> Guess:
     [
         ("standardized", PureDP(0.5), 120),
         ("standardized", PureDP(3.0), 120),
-        # Where a release in fifty has most of the error, luck alone moves the mean of 120 by .1.
+        # If one release in fifty has most of the error, chance moves the mean of 120 by 0.1.
         ("standardized", ApproxDP(1.0, 1e-6), 480),
         ("heavy-tailed", ApproxDP(1.0, 1e-6), 30),
         ("adaptive-gaussian", ApproxDP(1.0, 1e-6), 60),

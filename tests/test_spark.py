@@ -251,7 +251,7 @@ CHANGING = {
 
 
 def refuse_changing(rows, ledger) -> None:
-    """That a query which draws or counts is refused, and one that merely looks like it is not."""
+    """A query that draws or counts is refused, and a query that only resembles one is not."""
     for name, changed in CHANGING.items():
         with pytest.raises(SourceError, match="uses random numbers or row numbers"):
             dpcov.release(changed(rows), schema=PLAIN, epsilon=1.0, ledger=ledger)
@@ -326,6 +326,7 @@ from pyspark.sql import SparkSession
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from test_spark import PERSONS, PLAIN, refuse_changing, table_for
+
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
 session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 assert "connect" in type(session).__module__

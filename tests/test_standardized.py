@@ -1,4 +1,4 @@
-"""The mechanism that takes features about their means: what its look costs, and what it gains."""
+"""The mechanism that centres features at their means: the pilot's cost and its gain."""
 
 import math
 from dataclasses import replace
@@ -56,7 +56,7 @@ def largest(lattice):
 
 
 def units_of(lattice):
-    """What one unit can add to the look: extreme rows, random ones, none; Python integers."""
+    """What one unit can add to the pilot: extreme rows, random rows, none; Python integers."""
     rng, p, k = np.random.default_rng(1), lattice.features, lattice.unit.max_rows
     u, t = largest(lattice), lattice.intercept_units
     few = max(1, int((lattice.side / u) ** 2))  # features at their bound that fill the radius
@@ -201,7 +201,7 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
-    """But for those of features which the grid is coarser for than a sixteenth of a deviation."""
+    """Except for features whose lattice step exceeds a sixteenth of a deviation."""
     generator = np.random.default_rng(7)
     schema = Schema.from_bounds(-1.0, 1.0, tuple("abcde"))
     for least in (-2, -10, -20):
@@ -464,7 +464,7 @@ def test_few_columns_are_hardly_pulled():
 
 
 def test_rows_are_at_the_midpoints_where_a_mean_may_be_anywhere_for_all_the_noise():
-    """Control: with less noise the common mean is told, and most of their length is not astray."""
+    """Control: with less noise the common mean is detectable, and most of the norm is correct."""
     values = np.random.default_rng(0).normal(0.8, 0.02, (5000, 60)).clip(0, 1)
     rows = open_rows(values, Schema.from_bounds(0.0, 1.0, tuple(f"x{j}" for j in range(60))))
     law = Standardized().calibrate(rows.lattice(), PureDP(1.0), ADD).look

@@ -56,7 +56,7 @@ def table(kind: str) -> pa.Table:
 def released(kind: str, seed: int = 0, epsilon: float = 2.0, **more: Any) -> dpcov.Release:
     declared = schema(kind)
     if kind == MAPPED:
-        more["mechanism"], epsilon = "standardized", 30.0  # so that the look tells the means
+        more["mechanism"], epsilon = "standardized", 30.0  # for a good pilot
     more.setdefault("mechanism", "matrix-laplace")
     return dpcov.release(table(kind), schema=declared, epsilon=epsilon, seed=seed, **more)
 

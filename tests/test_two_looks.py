@@ -1,4 +1,4 @@
-"""`Standardized` with a second look, at directions: its cost, what it maps, what it gains."""
+"""`Standardized` with a directions round: its cost, its row transform and its gain."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def looked(rows: Rows, images: Images, laws: Any) -> Release:
 def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
     lattice: Lattice, neighbors: Neighbors
 ) -> None:
-    """What is left is a release that spends it in one that looks once."""
+    """The rest is a release that spends it with a single pilot round."""
     squared, absolute = pilot_sensitivities(lattice, neighbors)
     images = lattice.relative()
     pure = TWO.calibrate(lattice, PureDP(2.0), neighbors)
@@ -113,7 +113,7 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
 def test_on_each_path_the_laws_are_those_of_a_fixed_share(
     budget: Any, neighbors: Neighbors
 ) -> None:
-    """So each spends the whole budget, and nothing of the first look and the counts hangs on it."""
+    """Each spends the whole budget; the first pilot and the counts do not depend on it."""
     several = BY_DIRECTION.calibrate(LATTICES[0], budget, neighbors)
     assert [path.share for path in several.paths] == [0.03, 0.06, 0.12, 0.24, 0.0]
     for path in several.paths:
@@ -305,7 +305,7 @@ def test_where_directions_do_not_show_columns_are_left_as_they_are() -> None:
 def test_the_noise_of_the_mapped_moment_has_the_stated_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Control: as if the second look cost nothing. No row is to be clipped."""
+    """Control: as if the directions round cost nothing. No row may be clipped."""
     radius = "dpcov.mechanisms.standardized.best_radius"
     monkeypatch.setattr(radius, lambda lengths, *_: lengths.ends[-1] ** 0.5)
     rows, half = door(related()), replace(TWO, directions_share=0.5)
@@ -422,7 +422,7 @@ def test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map() -> None:
 
 @pytest.mark.parametrize("asked", [{"epsilon": 2.0}, {"rho": 0.5}])
 def test_all_that_was_published_on_the_way_is_in_the_file(asked):
-    """Looks are private outputs too: their sums are the exact ones and noise of the stated law."""
+    """Pilots are private outputs too: their sums are the exact sums plus the stated noise."""
     table = np.random.default_rng(0).normal(size=(3000, 4))
     made = dpcov.release(table, lower=-4, upper=4, seed=1, **asked)
     again = from_text(made.to_text(), "file")

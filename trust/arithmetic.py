@@ -306,7 +306,7 @@ def bounds() -> list[Figure]:
     ]
 
 
-# Parameters whose name is like that of a bound, and what they are.
+# Parameters whose names resemble names of bounds, with their meanings.
 EXPLAINED: dict[str, str] = {
     "boundary": "of the enumeration Neighbors",
     "scale_share": "a share of the budget",

@@ -64,9 +64,9 @@ ASKED: dict[str, Asked] = {
     "exponential-pca": Asked((PURE,), 3_000, 100),
     "standardized": Asked((PURE, CONCENTRATED), 3_000, 100, intercept=0.5),
 }
-# Up to a tenth of a second for one run, or thousands of rows before a release tells anything: an
-# audit that could see a fault would take days (150 runs of preconditioned, two minutes, show no
-# loss at all). What they are made of is audited above, and proved.
+# These mechanisms need up to a tenth of a second for one run, or thousands of rows for a useful
+# release. An audit that could detect a fault would take days: 150 runs of preconditioned take two
+# minutes and show no loss at all. The parts of these mechanisms are audited above, and proved.
 NOT_AUDITED = (
     "preconditioned",
     "heavy-tailed",
@@ -128,7 +128,7 @@ def _registered(
         ATTACK,
         measured,
         f"{measure} <= {found.claim.value:.4g}",
-        f"{measure} >= {found.bound:.4g} (99.9 %); {_seen(found)} would show",
+        f"{measure} >= {found.bound:.4g} (99.9%); {_seen(found)} would show",
         not found.violated,
     )
 
@@ -154,7 +154,7 @@ def _caught(fault: str, found: Audit) -> Figure:
         CONTROL,
         f"{fault}: {found.runs:,} runs",
         f"{measure} > {found.claim.value:.4g} shown",
-        f"{measure} >= {found.bound:.4g} (99.9 %), by {worst.statistic}",
+        f"{measure} >= {found.bound:.4g} (99.9%), by {worst.statistic}",
         found.violated,
     )
 
@@ -176,7 +176,7 @@ def _smaller(law: Any, factor: Fraction) -> Any:
 
 
 def small_sigma(quick: bool) -> Figure:
-    """All sigmas 3 % too small."""
+    """Audit Gaussian noise with standard deviations that are 3% too small."""
     factor = Fraction(97, 100) ** 2
 
     def change(laws: Calibration) -> Calibration:
@@ -185,7 +185,7 @@ def small_sigma(quick: bool) -> Figure:
         )
 
     found = _audit(Broken(Gaussian(), change), ZCDP(3.0), ADD, 200_000 if quick else 1_000_000)
-    return _caught("gaussian, sigma 3 % too small", found)
+    return _caught("gaussian, sigma 3% too small", found)
 
 
 def missing_root(quick: bool) -> Figure:
@@ -242,7 +242,7 @@ def wrong_bingham(quick: bool) -> Figure:
 
 
 class Unclipped:
-    """Rows whose moment is that of the rows as they are, under the lattice of clipped ones."""
+    """Rows with the moment of the unclipped rows under the lattice of the clipped rows."""
 
     def __init__(self, values: Any, schema: Schema) -> None:
         self._values, self._rows = values, open_rows(values, schema)

@@ -2,7 +2,8 @@
 
 A mechanism runs on a table D with a seed. It then runs on a very different table E with the same
 seed, and each draw of noise is moved by answer(D) - answer(E). All published numbers, and so all
-later questions, must then be those of D: the release file is identical, dates and provenance aside.
+later questions, must then equal the numbers and questions of D. The release file must be identical
+except for dates and provenance.
 
 The exact-loss audit can't find such a leak. It takes the questions as given, and the noise of each
 answer can be right although the question depends on an exact answer.
@@ -226,9 +227,9 @@ def table(of: Schema, style: str, rows: int, seed: int) -> pa.Table:
     of : Schema
         Its columns, with `id` and `w` beside them.
     style : str
-        ``spread`` is ordinary. The others are very different: ``near`` is narrow and off the
-        midpoint, ``ends`` has all numbers at a bound, ``empty cells`` misses half of the cells,
-        ``few`` has a tenth of the rows and ``none`` has no row.
+        ``spread`` is ordinary. The other styles are very different. ``near`` is narrow and off the
+        midpoint. ``ends`` has all numbers at a bound. In ``empty cells`` half of the cells are
+        missing. ``few`` has a tenth of the rows, and ``none`` has no row.
     rows : int
         The number of rows of the ordinary style.
     seed : int

@@ -1,9 +1,15 @@
-"""The door: a unit's image depends on nothing else, and no cell changes the outcome.
+"""Attack the readers: a unit's sums depend on nothing else, and no cell changes the outcome.
 
-What it is shown for: `door_company` units alone and in company, `door_neighbours` outcomes,
-`door_persons` ids, `door_tables` one table through all doors, `door_controls` every fault that the
-door had, `door_time` what one text costs. `doors` and `door_cells` are the tables, `door_roles`
-what a column may be.
+The parts of the attack are:
+
+- `door_company`: a unit alone and with other units.
+- `door_neighbours`: outcomes of neighbouring tables.
+- `door_persons`: ids of persons.
+- `door_tables`: one table through all readers.
+- `door_controls`: every fault that the readers ever had.
+- `door_time`: the time that one text costs.
+
+`doors` and `door_cells` make the tables, and `door_roles` lists the roles of a column.
 """
 
 from __future__ import annotations

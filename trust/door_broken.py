@@ -1,4 +1,4 @@
-"""Broken doors: each gives one module the fault back that it had, for as long as it is entered."""
+"""Broken readers: each context manager restores one old fault of a module while it is active."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _as_written(column: pa.Array, declared: str, missing: tuple[str, ...]) -> pa
 
 
 def _kinds_by_looking(self: Any) -> dict[str, str]:
-    """A draft whose kinds follow from what the first cells look like."""
+    """Draft a schema whose kinds follow from the first cells."""
     (batch, *_) = [*self.batches(list(self.names)), None]
     found: dict[str, str] = {}
     for name in self.names:

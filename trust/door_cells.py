@@ -1,6 +1,6 @@
-"""What columns hold in the tables that judge the door: clean cells of one kind, and odd ones.
+"""Cells of the tables that test the readers: clean cells of one kind, and odd cells.
 
-A column of clean cells is where a fast path would run; an odd cell is what would end it.
+A fast path can read a column of clean cells. An odd cell ends the fast path.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ OBJECTS = Cells(
 
 
 def _distinct(cells: Cells) -> Cells:
-    """What pandas' categories hold and tell apart: they are equal where their hashes are."""
+    """Return cells that pandas' categories accept and distinguish by their hashes."""
     known: set[Any] = set()
 
     def new(cell: Any) -> bool:

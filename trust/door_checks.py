@@ -1,7 +1,7 @@
-"""What the door must refuse or keep, each looked at directly: a list of faults, none where it does.
+"""Direct checks of the readers: each returns a list of faults, which is empty if all is well.
 
-Where a case shows in no image and no outcome of neighbours (a full disk, a device, a file of sums
-that was forged), this is its check; `door_controls` breaks each.
+These checks cover cases that appear in no sums and in no outcomes of neighbours: a full disk, a
+device, a forged file of sums. `door_controls` breaks the reader for each check.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def disk_full(folder: Path) -> list[str]:
 
 
 def _with_little_disk(rows: int) -> str:
-    """What a process that may write 100 kB of a file tells when it must copy."""
+    """Return the message of a process that must copy but may write only 100 kB of a file."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -139,7 +139,7 @@ def damaged_arrow() -> list[str]:
 
 
 def no_progress() -> list[str]:
-    """What is shown while a table is read is told nothing of it."""
+    """Check that the progress display receives no information about the table."""
     taken = progress.reading.__wrapped__.__code__.co_argcount  # type: ignore[attr-defined]
     return [f"{taken} arguments"] if taken else []
 
@@ -174,7 +174,7 @@ def devices_and_pipes(folder: Path) -> list[str]:
 
 
 def one_number_for_two(numeric: Callable[..., Any] = Numeric) -> list[str]:
-    """Bounds between which float64 can't tell values apart are refused, or tell them apart."""
+    """Check that bounds between which float64 cannot represent distinct values are refused."""
     lower = 1_700_000_000_000_000_000
     try:
         column = numeric(lower=lower, upper=lower + 1000)
@@ -330,9 +330,10 @@ def prints_no_sums() -> list[str]:
 
 
 def largest_cell(door: Door, kind: str) -> list[str]:
-    """No door hands on a cell much beyond the public cap: its engine leaves it out.
+    """Check that no reader passes on a cell far above the public size limit.
 
-    SQLite counts bytes of its own encoding, of which there may be twice as many.
+    The database engine must omit such a cell. SQLite counts bytes of its own encoding, which can be
+    twice as long.
     """
     cells = ["x", "y" * 300_000]
     columns = {"x0": (kind, cells), "x1": (door.whole, [1, 2]), "x2": (door.whole, [1, 2])}

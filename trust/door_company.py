@@ -1,4 +1,4 @@
-"""A unit's image is the same alone and in company, whatever the company holds."""
+"""Check that a unit's sums are the same alone and with other units, for all other units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ATTACK = "one unit with and without other rows"
 
 @dataclass
 class Found:
-    """Combinations of door, type, role and companions, and what was wrong in some."""
+    """Combinations of reader, type, role and companions, with the faults that were found."""
 
     combinations: Counter[str] = field(default_factory=Counter)
     refused: int = 0
@@ -49,7 +49,7 @@ class Effort:
         return [cells[(int(step * at) + seed) % len(cells)] for at in range(self.odd)]
 
     def of_types(self, door: Door) -> list[str]:
-        """Types spread over those of a door."""
+        """Return types that are spread evenly over the types of a reader."""
         kinds = list(door.types)
         if self.kinds is None or len(kinds) <= self.kinds:
             return kinds
@@ -57,10 +57,10 @@ class Effort:
 
 
 def effort(door: Door, quick: bool, turn: int = 0) -> Effort:
-    """What is tried at a door; quickly, other roles at each."""
+    """Return what to try at a reader; a quick run tries other roles at each reader."""
     if door.name == "Spark":
         return Effort(1, [role for role in ROLES if role.name in SPARK], kinds=2)
-    if door.name.startswith("estimators,") and not quick:  # the doors behind it are tried more
+    if door.name.startswith("estimators,") and not quick:  # the underlying readers have more tests
         return Effort(4)
     if quick:
         return Effort(1 if door.costly else 3, ROLES[turn % 4 :: 4], 1 if door.costly else 2)
@@ -111,7 +111,7 @@ def _different(
 
 
 def judged(door: Door, kind: str, effort: Effort) -> Found:
-    """All roles of one type of column at a door."""
+    """Check all roles of one type of column at a reader."""
     found = Found()
     cells = door.types[kind]
     roles: dict[tuple[bool, str | None], list[Role]] = {}
@@ -191,7 +191,7 @@ def _short(whole: Image, parts: Image) -> str:
 
 
 def alone_and_together(found_doors: Iterable[Door], quick: bool) -> Found:
-    """Every door, type, role and company."""
+    """Check every reader, type, role and set of companions."""
     found = Found()
     for turn, door in enumerate(found_doors):
         began, here = time.process_time(), Found()

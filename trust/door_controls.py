@@ -1,7 +1,7 @@
-"""Every fault that the door once had, given back to it: the same harness finds each.
+"""Restore every old fault of the readers, and check that the same harness finds each fault.
 
-Cases have the numbers under which they were found. Where a case shows in no image and no outcome, a
-check of `door_checks` looks at it directly, and says so.
+Cases keep the numbers under which they were found. If a case appears in no sums and in no outcome,
+a direct check in `door_checks` covers it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Parts:
     doors: Doors
 
     def _door(self, name: str, kind: str, companions: str, odd: list[Any]) -> Door:
-        """A door with one type of columns, of one kind of cells and these odd ones."""
+        """Return a reader with one type of columns, one kind of cells, and these odd cells."""
         door = self.doors.found[name]
         held = door.types[kind]
         clean = {companions: held.clean[companions]}
@@ -177,7 +177,7 @@ def _of_sources(doors: Doors, folder: Path) -> list[Listed]:
         ),
         (
             "13",
-            "bounds that float64 can't tell apart",
+            "bounds that are equal in float64",
             nullcontext,
             lambda: checks.one_number_for_two(Numeric.model_construct),
         ),

@@ -1,4 +1,4 @@
-"""Neighbours that differ in one extreme cell, or in one row, end in the same way."""
+"""Check that neighbours that differ in one extreme cell or in one row have the same outcome."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SIZE = 12  # rows, or persons, of the tables
 
 @dataclass
 class Pairs:
-    """How many pairs were compared, by door, and those whose outcomes differ.
+    """Number of compared pairs, by reader, and the pairs whose outcomes differ.
 
-    `refused`: pairs of which both were refused in the same words before anything was spent; they
-    are not counted.
+    `refused` counts pairs of which both tables were refused in the same words before any spend.
+    These pairs are not in the number of compared pairs.
     """
 
     count: Counter[str] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ def _name(data: Any) -> str:
 
 
 def in_process(door: Door, effort: Effort, pairs: Pairs, book: Book, turn: Iterator[int]) -> None:
-    """Neighbours through `dpcov.release`, in every type and role of a door."""
+    """Compare neighbours through `dpcov.release`, in every type and role of a reader."""
     for kind in effort.of_types(door):
         cells = door.types[kind]
         for at, role in enumerate(effort.roles):
@@ -127,7 +127,7 @@ def in_process(door: Door, effort: Effort, pairs: Pairs, book: Book, turn: Itera
 
 
 def in_fits(door: Door, effort: Effort, pairs: Pairs, book: Book) -> None:
-    """Neighbours through `fit`, in every type of an estimators' door."""
+    """Compare neighbours through `fit`, in every type of an estimators' reader."""
     for kind in effort.of_types(door):
         cells = door.types[kind]
         held = itertools.islice(itertools.cycle(next(iter(cells.clean.values()))), SIZE)
@@ -242,7 +242,7 @@ ON_FILES = ("CSV", "TSV", "gzip", "CSV, records = lines", "Parquet", "SQLite", "
 
 
 def effort(door: Door, quick: bool, turn: int) -> Effort:
-    """What is tried at a door; quickly, other roles at each."""
+    """Return what to try at a reader; a quick run tries other roles at each reader."""
     if door.name == "Spark":
         return Effort(odd=2, kinds=2, roles=ROLES[:1])
     if quick:

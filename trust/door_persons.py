@@ -1,4 +1,4 @@
-"""Persons: every spelling of an id is one person, and no two ids are one, through every door."""
+"""Check in every reader that all spellings of an id are one person, and no two ids are."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ FLOATS = [7.0, -7.0, 7.5, 0.1, 0.5, -0.0, 0.0, 2.0**53, 2.0**53 - 1, 2.0**53 + 2
 
 @dataclass
 class Told:
-    """Pairs of cells that were compared, at which doors, and those that were told wrongly."""
+    """Number of compared pairs of cells, their readers, and the pairs with a wrong result."""
 
     pairs: int = 0
     columns: int = 0

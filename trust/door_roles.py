@@ -1,7 +1,7 @@
-"""What a column may be to a release, and the image of a table: exact sums over its units.
+"""List the roles of a column in a release, and compute the exact sums of a table over its units.
 
-The image is additive: that of a table is the sum of those of its units' own tables, for every
-source, type and role. It is read through the real door, by the code that a release runs.
+The sums are additive: the sums of a table equal the total of the sums of its units' own tables, for
+every source, type and role. The real reader computes the sums with the code of a release.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Unit:
 
 
 def columns_of(units: Iterable[Unit], door: Door, kind: str, persons: bool) -> Columns:
-    """A table of units: x1 tells rows apart, x2 persons."""
+    """Return a table of units in which x1 identifies rows and x2 identifies persons."""
     x0: list[Any] = []
     x1: list[Any] = []
     x2: list[Any] = []

@@ -1,4 +1,4 @@
-"""The same table gives the same integers through every door."""
+"""Check that the same table gives the same integers through every reader."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Same:
 
 
 def through(door: Door) -> Same:
-    """One door beside the table in memory."""
+    """Compare one reader with the table in memory."""
     found = Same(doors=[door.name])
     table = cells()
     plain = arrow_table(ARROW(table))
@@ -173,7 +173,7 @@ def by_pandas(folder: Path) -> Same:
 
 
 def with_line_breaks(folder: Path, records: int = RECORDS) -> list[str]:
-    """Records of a CSV, 20 % with a line break in quotes, beside the same rows in Parquet."""
+    """Compare CSV records, of which 20% have a quoted line break, with the same rows in Parquet."""
     chance = np.random.default_rng(5)
     number = chance.uniform(-5, 5, records)
     notes = [f'a "note", {at}\nwith 1,2,3\r\nlines' if at % 5 == 0 else "" for at in range(records)]
@@ -196,7 +196,7 @@ def with_line_breaks(folder: Path, records: int = RECORDS) -> list[str]:
 
 
 def differences(all_doors: Doors, folder: Path) -> Iterator[Same]:
-    """Every door that can hold the table."""
+    """Compare every reader that can hold the table."""
     for door in all_doors.found.values():
         if door.name in FORMS:
             yield through(door)
@@ -211,7 +211,7 @@ def figures(all_doors: Doors, folder: Path) -> list[Figure]:
     for line in [*wrong, *broken]:
         print("table:", line)
     what = f"{len(found)} sources, {sum(one.tables for one in found)} tables: differences"
-    records = f"CSV of {RECORDS:,} records, 20 % with line breaks in quotes, beside Parquet"
+    records = f"CSV of {RECORDS:,} records, 20% with line breaks in quotes, beside Parquet"
     return [
         Figure(ATTACK, what, "0", str(len(wrong)), not wrong),
         Figure(ATTACK, records, "the same", broken[0] if broken else "the same", not broken),

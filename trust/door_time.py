@@ -1,6 +1,7 @@
-"""How much longer a release takes when one cell of a table of numbers is a text.
+"""Measure how much longer a release takes if one cell of a numeric table is a text.
 
-No cell may be seen in what a release says, but time is not protected; this is how much it tells.
+The output of a release reveals no cell, but its running time is not protected. This attack measures
+how much the time reveals.
 """
 
 from __future__ import annotations

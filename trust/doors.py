@@ -1,8 +1,8 @@
-"""The doors of the library: how a small table is handed over to each, by its columns' types.
+"""The readers of the library, and ways to pass a small table to each of them by column types.
 
-A table is what `Columns` says: of each column the type that it declares in that door, and cells.
-Columns are named x0, x1, ... since some doors have no names of their own. Rows that are no rows
-(`Row` in place of the first cell) are handed over as they are, where a door can.
+`Columns` describes a table: for each column the type that it declares in the reader, and its cells.
+Columns are named x0, x1, ... because some readers have no column names. Malformed rows (`Row` in
+place of the first cell) are passed unchanged if the reader allows such rows.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ NAMES = ("x0", "x1", "x2")
 
 @dataclass(frozen=True)
 class Door:
-    """A way in.
+    """Reader of the library.
 
-    `types` are those of columns, with what they can hold; `whole` is that of whole numbers.
-    `tables` gives, for several tables, what `dpcov.release` takes. `options` are for [file].
-    `stored` is what becomes of a cell before anybody reads it.
+    `types` maps column types to their possible cells, and `whole` is the type of whole numbers.
+    `tables` turns several tables into arguments of `dpcov.release`. `options` belong into [file].
+    `stored` converts a cell to the form in which the reader receives it.
     """
 
     name: str
@@ -330,9 +330,9 @@ def _list(columns: Columns) -> list[Any]:
 
 @dataclass(frozen=True)
 class Trained:
-    """A table as `fit` takes it, perhaps with a target; opened by the estimators' own function.
+    """Table as `fit` accepts it, with an optional target; the estimators' own function opens it.
 
-    `names` are those of its columns, which of lists are known by their bounds.
+    `names` are the names of its columns. For lists, the bounds determine the names.
     """
 
     table: Any
@@ -573,7 +573,7 @@ def _spark(session: Any) -> Callable[[Columns], Any]:
 
 @dataclass
 class Doors:
-    """All doors there are on this machine, and why others are not."""
+    """All readers that are available on this machine, and the reasons for the missing ones."""
 
     found: dict[str, Door]
     absent: list[str]
@@ -583,7 +583,7 @@ class Doors:
 
 @contextmanager
 def doors(folder: Path, *, servers: bool = True, spark: bool = False) -> Iterator[Doors]:
-    """Open all doors; a PostgreSQL server runs meanwhile, and perhaps a Spark session."""
+    """Open all readers, while a PostgreSQL server and, if asked for, a Spark session run."""
     with ExitStack() as stack:
         all_doors = Doors({door.name: door for door in local(folder)}, [])
         if not servers:
@@ -639,7 +639,7 @@ def _add_postgres(all_doors: Doors, link: str) -> None:
     all_doors.postgres = link
 
 
-# Types at the estimators' doors, behind which are those of arrays and frames.
+# Column types of the estimators' readers, which use the readers of arrays and frames.
 ARRAYS = ("float64", "int64", "uint64")
 FRAMES = ("float64", "Int64", "boolean", "category of objects")
 
@@ -649,7 +649,7 @@ def _some(types: dict[str, Cells], names: Sequence[str]) -> dict[str, Cells]:
 
 
 def local(folder: Path) -> list[Door]:
-    """Doors that need no server."""
+    """Return the readers that need no server."""
     arrow = {name: cells for name, (_, cells) in ARROW.items()}
     stored = {name: cells for name, cells in arrow.items() if name not in NOT_IN_PARQUET}
     texts = {"quoted": Texts(folder, ".csv", quoted=True)}

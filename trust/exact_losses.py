@@ -1,4 +1,4 @@
-"""Exact losses of adversarial neighbours, for every mechanism of the product that adds noise."""
+"""Compute exact losses of adversarial neighbours, for every core mechanism that adds noise."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def _too_small(lattice: Lattice, neighbors: Neighbors) -> int:
-    """The squared Frobenius sensitivity, of one that is 1 % too small."""
+    """Return the square of a Frobenius sensitivity that is 1% too small."""
     return lattice.unit_bound**2 * neighbors.sides * 99**2 // 100**2
 
 
@@ -65,12 +65,12 @@ def _figure(mechanism: Mechanism, budget: Budget, neighbors: Neighbors, quick: b
 def _caught(fault: str, mechanism: Mechanism) -> Figure:
     found: Audit = audit(mechanism, budget=CONCENTRATED, neighbors=Neighbors.ADD_REMOVE)
     share = f"{found.worst[0].share:.6f}"
-    return Figure(CONTROL, f"gaussian, 1 % less {fault}", "> 1", share, found.violated)
+    return Figure(CONTROL, f"gaussian, 1% less {fault}", "> 1", share, found.violated)
 
 
 @dataclass(frozen=True)
 class Quiet(Gaussian):
-    """Noise whose standard deviation is 1 % too small."""
+    """Noise whose standard deviation is 1% too small."""
 
     def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
         laws = Gaussian.calibrate(self, lattice, budget, neighbors)

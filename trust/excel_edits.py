@@ -1,7 +1,7 @@
-"""Edits of one cell or one row of a sheet's XML: what a program, or an attacker, may write there.
+"""Edits of one cell or one row of a sheet's XML, as a program or an attacker might write them.
 
-Each says what it means, so that the reader is held to that too. {r} is the reference of the cell
-in the first column, and {n} the number of the row.
+Each edit states its meaning, so a test can check the reader's result. The placeholder {r} is
+the reference of the cell in the first column. The placeholder {n} is the number of the row.
 """
 
 from __future__ import annotations

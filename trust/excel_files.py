@@ -18,7 +18,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-STRICT = {  # of Transitional namespaces, those of Strict workbooks
+STRICT = {  # namespaces of Transitional workbooks and of Strict workbooks
     MAIN: "http://purl.oclc.org/ooxml/spreadsheetml/main",
     OFFICE: "http://purl.oclc.org/ooxml/officeDocument/relationships",
 }

@@ -1,4 +1,4 @@
-"""Judge mutants in forks, several at a time, with limits on time and memory."""
+"""Test mutants in forks, several at a time, with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_survival(control: Forks) -> None:
 
 
 class Forks:
-    """Children that each judge one mutant, `jobs` at a time."""
+    """Child processes that each test one mutant, `jobs` at a time."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs

@@ -1,4 +1,4 @@
-"""Which cells are one id: told independently of the library, from Python's own exact numbers."""
+"""Decide which cells are one id, independently of the library, with Python's exact numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def number(cell: Any) -> tuple[Any, ...] | None:
 
 
 def is_sure(cell: Any) -> bool:
-    """Whether a cell is no float beyond the whole numbers that its type tells apart."""
+    """Return False if a cell is a float too large for its type to represent all whole numbers."""
     if not isinstance(cell, float | np.floating):
         return True
     return bool(abs(float(cell)) <= _SURE.get(type(cell), 2**53))
@@ -70,8 +70,8 @@ def text(cell: Any) -> str:
 def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     """What a cell stands for as an id of the declared type; None for nobody.
 
-    Of the type "text" cells that are the same number are taken for one here, which only leaves out
-    tables; "bytes" tells all texts apart, as the library must.
+    For the type "text", cells with the same number count as one id here, which only skips some
+    tables. For "bytes", all texts are distinct, as the library must treat them.
     """
     if not is_sure(cell) or _is_nothing(cell):
         return None

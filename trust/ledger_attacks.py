@@ -1,4 +1,4 @@
-"""Attacks on the ledger: kills, races, bad disks, damage, clocks, mixes of budgets."""
+"""Attack the ledger: kills, races, bad disks, damage, clocks, mixes of budgets."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 import dpcov
 from dpcov.errors import LedgerError
+
 folder = Path(sys.argv[1])
 table = np.zeros((9, 2))
 dpcov.release(table, lower=0.0, upper=1.0, epsilon=1.0)  # imports what a release needs

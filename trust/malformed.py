@@ -46,7 +46,7 @@ class Found:
 
 
 def _told(arguments: list[str]) -> Iterator[dict[str, object]]:
-    """What a process tells of its files; last, how it ended."""
+    """Yield the reports of a process about its files, and at last how the process ended."""
     command = [sys.executable, str(READERS), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,6 +1,6 @@
-"""Which tests judge the mutants of a module, beside its own doctests: those that are fast.
+"""List the fast tests that must detect the mutants of a module, beside the module's doctests.
 
-Modules that are not in the table have not been tested in this way.
+Modules that are not in the table are not tested with mutants.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Small faults for a module's source: what `mutants.py` plants and the tests must notice.
+"""Make small faults in a module's source that `mutants.py` plants and the tests must detect.
 
-Faults are in code only: not in docstrings, annotations, decorators, texts, what a raised error
-says, nor what only a type checker sees.
+Faults are in code only. They are not in docstrings, annotations, decorators, texts, messages of
+errors, or code that only a type checker reads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FUNCTIONS = {
 NOT_CODE = {"annotation", "returns", "decorator_list", "exc", "cause", "msg", "bases", "keywords"}
 TEXTS = {"description"}
 
-Key = tuple[str, str, str]  # function, line and change tell a mutant from all others
+Key = tuple[str, str, str]  # function, line and change identify a mutant
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def mutants(source: str, filename: str) -> Iterator[Mutant]:
 
 
 def keys(source: str) -> set[Key]:
-    """What tells the mutants of a module from each other."""
+    """Return the keys that identify the mutants of a module."""
     return {key for _, _, key in _changes(ast.parse(source), source)}
 
 

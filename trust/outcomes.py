@@ -1,4 +1,4 @@
-"""The outcome of a release: all that anybody can see of it but the noisy numbers themselves."""
+"""Compute the outcome of a release: everything visible except the noisy numbers themselves."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class Outcome:
 
 
 def shape(document: Any) -> Any:
-    """What a document holds but for what is noisy: names, texts and lengths.
+    """Return the parts of a document that are not noisy: names, texts and lengths.
 
-    The number of units is told exactly, or as None. Of laws only the names, of maps nothing, and of
-    counts by length not how many: a mechanism chooses them by what it published before. Of private
-    sums, which nobody else sees, not the hash.
+    The number of units is exact or None. Noise distributions contribute only their names, and row
+    transforms contribute nothing. The number of bins of the norm histogram is omitted, because a
+    mechanism chooses the bins from its earlier published results. The hash of private sums is
+    omitted, because nobody else sees these sums.
     """
     if isinstance(document, dict):
         return {name: _SHAPES.get(name, shape)(value) for name, value in document.items()}
@@ -62,7 +63,7 @@ def _directions(document: Any) -> Any:
 
 
 def _lengths(lengths: Any) -> Any:
-    """Whether each count has an end; how many there are follows from the noisy look before them."""
+    """Return True if each count has an end; the noisy pilot determines their number."""
     if lengths is None:
         return None
     alike = len(lengths["ends"]) == len(lengths["counts"])

@@ -1,9 +1,9 @@
-"""Plant mutants where tests find them: in functions that are imported, or on import.
+"""Plant mutants where tests find them: in imported functions, or at import.
 
-An import of the library costs more than most tests, so tests are collected once, and each fault in
-a function is planted in a fork, which runs the tests that reach its lines. Faults in what runs on
-import, and those that survive in lines that an import reaches, get a fresh import and all tests of
-their module.
+Importing the library costs more than most tests. Tests are therefore collected once, and each fault
+in a function is planted in a fork. The fork runs the tests that reach the fault's lines. Two kinds
+of faults get a fresh import and all tests of their module: faults in code that runs at import, and
+surviving faults in lines that an import reaches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Power cuts at every moment: a spend that was reported must be on the disk.
 
-`strace` records what a process writes to a ledger and its folder, and what it syncs. A disk after a
-power cut is then made up: what was synced is there; of later writes any may be missing or torn, of
-later changes to the folder any number is missing from the last on. The ledger is opened on that
-disk, by SQLite's own recovery. It must be readable, and hold every spend that was reported before.
+`strace` records the writes of a process to a ledger and its folder, and the syncs. The attack then
+simulates the disk after a power cut. Synced writes are there. Any later write can be missing or
+torn. Any number of the last changes to the folder is missing. SQLite's own recovery opens the
+ledger on this disk. The ledger must be readable and contain every spend that was reported earlier.
 """
 
 from __future__ import annotations

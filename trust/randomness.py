@@ -207,7 +207,7 @@ def lengths(quick: bool) -> list[Figure]:
         Figure(
             COUNT,
             "largest difference in length between files for n and n + 1 rows, with the same noise",
-            "< 1 %",
+            "< 1%",
             f"{spread:.2%}",
             spread < 0.01,
         ),

@@ -1,4 +1,4 @@
-"""Rows of text files: what is a record, and how far a stray quote reaches."""
+"""Measure in text files what is a record, and how far a stray quote reaches."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def without_blanks(text: bytes) -> list[Any]:
 
 
 def chained(text: bytes, limit: int = LIMIT, skip: bool = False) -> list[Any]:
-    """Take the first record, then go on behind it, however it was told from others.
+    """Read the first record, and then the text after it, whatever ends the record.
 
-    After what is no record go on with its second line; with `skip`, after all that was tried.
+    After text that is not a record, continue with its second line; with `skip`, after the whole
+    text.
     """
     rows: list[Any] = []
     at = 0
@@ -181,7 +182,7 @@ def declared_rows(count: int) -> list[Figure]:
         "repeats rows to the declared number": worst(
             lambda text, rows: repeated(door(text), rows), broken=False
         ),
-        "cuts lines, before records are told": worst(
+        "cuts lines before it separates records": worst(
             lambda text, rows: cut_and_filled(by_lines(text), rows), broken=False
         ),
     }

@@ -1,4 +1,4 @@
-"""Real releases in processes of their own, told apart by their epsilon.
+"""Run real releases in separate processes; their epsilon identifies them.
 
     python releases_at_work.py FOLDER COUNT KIND EPSILON
 
@@ -33,12 +33,12 @@ from dpcov.errors import DpcovError
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (200, 3))
 STEP = 1e-6
-UNTOUCHED = 5  # releases that tell how long one takes
-MOST_TRIES = 5  # releases for each that is to be killed
+UNTOUCHED = 5  # releases that measure the time of one release
+MOST_TRIES = 5  # most releases for each kill
 
 
 def epsilon_of(number: int, base: float) -> float:
-    """The epsilon of release `number`, unlike that of any other."""
+    """Return the epsilon of release `number`, which differs from all other epsilons."""
     return round(base + STEP * number, 9)
 
 

@@ -1,20 +1,21 @@
 r"""Empirical lower bounds on the privacy loss of a mechanism.
 
-A mechanism is run many times on two tables that differ in a worst-case way: both through the one
-door, with its own calibration, samplers and publication. One half of the outputs serves to choose
-a statistic and an event {statistic >= t}; the other half bounds the event's two probabilities, p on
-one table from below and q on the other from above (Clopper and Pearson 1934), with 99.9 %
-confidence for all pairs together. What p and q say of the loss:
+The audit runs a mechanism many times on two tables that differ in a worst-case way. Both tables
+pass through the ordinary reader, with the mechanism's own calibration, samplers and publication.
+One half of the outputs chooses a statistic and an event {statistic >= t}. The other half bounds the
+event's two probabilities: p on one table from below, and q on the other table from above (Clopper
+and Pearson 1934). The confidence is 99.9% for all pairs together. The loss has these lower bounds:
 
 - epsilon-DP: epsilon >= ln(p / q).
 - (epsilon, delta)-DP: epsilon >= ln((p - delta) / q).
 - Gaussian noise, calibrated by rho or by the exact curve, is mu-GDP: mu >= Phi^-1(p) - Phi^-1(q)
-  (Dong, Roth and Su 2022). Near the middle of the two laws this needs no rare event, so that a
-  noise 3 % too small shows. From mu the budget follows: rho = mu^2 / 2, epsilon at delta.
+  (Dong, Roth and Su 2022). Near the middle of the two distributions this bound needs no rare event,
+  so the audit detects noise that is 3% too small. The number mu determines the budget:
+  rho = mu^2 / 2, or epsilon at delta.
 
-Where m rows differ instead of one, m times the loss is allowed (group privacy), and a small budget
-is easier to measure: pairs come with one row, and with as many as bring the claim near
-`EASIEST`. A bound is always stated for one row.
+If m rows differ instead of one, group privacy allows m times the loss, and a small budget is easier
+to measure. The pairs differ by one row, or by as many rows as bring the claim near `EASIEST`. Every
+bound is stated for one row.
 
 A bound above the claim shows a violation. One below shows none; `Audit.resolution` says how much
 larger a loss would have been seen.
@@ -126,7 +127,7 @@ class Audit:
 
     @property
     def violated(self) -> bool:
-        """Whether the claim is refuted, with 99.9 % confidence."""
+        """True if the audit refutes the claim, with 99.9% confidence."""
         return self.bound > self.claim.value
 
     @property
@@ -169,15 +170,17 @@ def audit(
 ) -> Audit:
     """Bound the privacy loss of a mechanism from below.
 
-    Parameters
-    ----------
-    mechanism : what is audited, with its options.
-    budget, neighbors : what it is asked to keep.
-    runs : how often it is run on each table of a pair.
-    entropy : source of its noise.
-    columns : order of most pairs; some have one column.
-    intercept : that of all tables; 0 leaves it to those whose worst case has one.
-    open_table : the door; another one than `open_rows` only to audit a broken one.
+    Arguments:
+
+    - `mechanism`: the mechanism to audit, with its options.
+    - `budget`, `neighbors`: the guarantee that the mechanism claims.
+    - `runs`: the number of runs on each table of a pair.
+    - `entropy`: the source of the mechanism's noise.
+    - `columns`: the number of columns of most pairs; some pairs have one column.
+    - `intercept`: the intercept of all tables. If 0, a table has an intercept only if its worst
+      case needs one.
+    - `open_table`: the function that opens a table. Replace `open_rows` only to audit a broken
+      reader.
 
     Returns
     -------
@@ -246,12 +249,16 @@ def groups_of(claim: Claim) -> list[int]:
 
 
 def pairs_of(columns: int, neighbors: Neighbors, groups: list[int]) -> Iterator[Pair]:
-    """Tables that differ as much as a row can make them, in every way that matters to some noise.
+    """Return pairs of tables that differ as much as one row allows, for every kind of noise.
 
-    The sensitivities are reached by one row of full norm against nothing, and by orthogonal rows
-    in place of each other; that of the trace by a row at the origin; a weighted entry-wise norm by
-    rows with equal entries, or turned by half the angle of tangent 1/sqrt(2) (`Laplace` has the
-    formulas). A row longer than the radius checks the clip.
+    These pairs reach the sensitivities:
+
+    - one row of full norm against no row, and a row against an orthogonal row;
+    - a row at the origin, for the trace;
+    - rows with equal entries, or rotated by half the angle of tangent 1/sqrt(2), for a weighted
+      entrywise norm (`Laplace` has the formulas).
+
+    A row longer than the clipping radius checks the clipping.
     """
     axes = np.eye(columns)
     first, second = axes[:1], axes[1:2]

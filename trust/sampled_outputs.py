@@ -1,4 +1,4 @@
-"""Many outputs of one mechanism on one table, and statistics that tell two tables apart."""
+"""Many outputs of one mechanism on one table, and statistics that distinguish two tables."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ MOST_ROWS = 1000  # at the origin, added to a table
 class Outputs:
     """What n runs gave, in squared units of an encoded row.
 
-    `matrices` (n, d, d) and `traces` (n,) are what was published (0 where nothing was), `refused`
-    (n,) says where the mechanism did; `moment` (d, d) is the exact one. `calibration` is that of an
-    additive mechanism, in squared lattice units of size `unit`, else None. Others may choose a map
-    and a radius for each run: `relative` (n, d, d) are their matrices of the mapped rows, in
-    squared radii, in which the noise is the same in all runs.
+    `matrices` (n, d, d) and `traces` (n,) are the published results, or 0 if there is no result.
+    `refused` (n,) marks the runs that the mechanism refused. `moment` (d, d) is the exact moment.
+    `calibration` belongs to an additive mechanism, in squared lattice units of size `unit`;
+    otherwise it is None. Other mechanisms can choose a map and a radius for each run. For them,
+    `relative` (n, d, d) has the matrices of the transformed rows in squared radii. In these units
+    the noise is the same in all runs.
     """
 
     matrices: Matrix
@@ -176,7 +177,7 @@ class _Remembered(Rows):
 
 
 def statistics(one: Outputs, other: Outputs) -> dict[str, Statistic]:
-    """Numbers that tell outputs on one table from those on the other, the last one learned."""
+    """Return statistics that distinguish the outputs on two tables; the last one is learned."""
     found = _general(one.moment - other.moment)
     if one.calibration is not None:
         found |= _of_law(one.calibration, one.unit, one.moment, other.moment)
@@ -249,10 +250,11 @@ def _of_law(
     Noise of density exp(-||Z||_* / s) has the logarithm (||Y - B||_* - ||Y - A||_*) / s, where the
     moment is A or B. The difference of two Wishart matrices, of scale c, has the same with s = 2c
     wherever the residuals are definite, which is where its loss is largest. Of one Wishart matrix
-    W + v v' only v' W^-1 v tells (`AdditiveWishart`); its support shows in the least eigenvalue.
+    W + v v', only v' W^-1 v is informative (`AdditiveWishart`). The least eigenvalue reveals its
+    support.
     """
     matrix, trace = calibration.matrix, calibration.trace
-    law: Any = matrix  # those of papers are known by name, as release files call them
+    law: Any = matrix  # distributions of papers are identified by their names in release files
     name = law.law
 
     def of_trace(outputs: Outputs) -> Vector:

@@ -281,7 +281,7 @@ def spss(folder: Path) -> Table:
 
 
 def sas() -> Table:
-    """Return edits of SAS's own file; places are those of its second row."""
+    """Return edits of SAS's own file, at the places of its second row."""
     content = gzip.decompress(SAMPLE.read_bytes())
     places = {"mynum": 65_992, "mydate": 66_000, "dtime": 66_008, "mychar": 66_040}
     stored = {"mynum": 1.2, "mydate": -29_093.0, "dtime": -2_513_598_590.0}
@@ -377,7 +377,7 @@ def controls(folder: Path) -> list[tuple[str, Callable[[], AbstractContextManage
         ("Stata, read by libreadstat, strL of format 117", broken.OLD_STATA, stata(117)),
         ("Stata, read by libreadstat, strL of format 118", broken.OLD_STATA, stata(118)),
         ("the missing double of all formats is one", broken.ONE_DOUBLE, stata(105)),
-        ("missing numbers of old formats are those of new ones", broken.NEW_CODES, stata(110)),
+        ("old formats have the missing numbers of new formats", broken.NEW_CODES, stata(110)),
         ("strL cells in the order of their blocks", broken.BY_ORDER, stata(118)),
         ("SPSS: what can't be decoded becomes U+FFFD", broken.REPLACED, spss(folder)),
         ("SAS: what can't be decoded becomes U+FFFD", broken.REPLACED, sas()),

@@ -1,9 +1,9 @@
-"""Excel files, edit by edit: no cell and no row changes an outcome or how another row is read.
+"""Edit Excel files: no cell and no row may change an outcome or the reading of another row.
 
-Each edit of `excel_edits` is put into a sheet at its first, a middle and its last row. The sheet
-must hold the other rows and the edited one, which must say what the edit says, and a release of
-it must end as one of the plain sheet does. The old reader, and one that minds the numbers of rows,
-are controls.
+The attack puts each edit of `excel_edits` into the first, a middle and the last row of a sheet. The
+other rows must stay the same, and the edited row must have the meaning of the edit. A release of
+the sheet must have the same outcome as a release of the plain sheet. Two readers are controls: the
+old reader, and a reader that depends on the numbers of rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def old_reader() -> Any:
 
 
 def by_numbers() -> Any:
-    """Leave out a row whose number is not above that of the row before it."""
+    """Leave out a row whose number is not above the number of the row before it."""
     closed = SheetReader.closed
 
     def mind_numbers(self: Any) -> None:
@@ -171,7 +171,7 @@ def measure(quick: bool) -> list[Figure]:
         Figure(ATTACK, f"edits ({found.files} files)", f">= {least}", str(count), count >= least)
     ]
     for what, lines in {
-        "outcomes that differ from that of the plain sheet": found.outcomes,
+        "outcomes that differ from the outcome of the plain sheet": found.outcomes,
         "edits that change other rows": found.others,
         "edited rows that do not say what they must": found.meanings,
         f"of {len(BROKEN)} sheets of broken XML, not refused before spending": broken,

@@ -1,4 +1,4 @@
-"""The arena's pictures: ranks with critical differences, and errors beside lower bounds."""
+"""Draw the comparison's figures: ranks with critical differences, and errors with lower bounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN, OTHERS = "#c0392b", "#2c3e50"
 
 
 def draw(rows: list[Row], folder: Path) -> None:
-    """All figures of measured cells, as SVG files that come out the same every time."""
+    """Draw all figures of the measured cells as reproducible SVG files."""
     folder.mkdir(parents=True, exist_ok=True)
     found = list(bounds(rows))
     with mpl.rc_context(STYLE):
@@ -37,7 +37,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def rank_figure(rows: list[Row]) -> Figure:
-    """Mean ranks; a line at the right joins those that the test does not tell apart."""
+    """Draw mean ranks; a line at the right joins methods that the test does not separate."""
     rows = sorted(rows, key=lambda row: row["rank"])
     difference = rows[0]["difference"]
     figure = Figure((8, 0.9 + 0.19 * len(rows)), layout="constrained")
@@ -62,7 +62,7 @@ def rank_figure(rows: list[Row]) -> Figure:
 
 
 def bound_figure(rows: list[Row]) -> Figure:
-    """The default's error over the lower bound for tables of the same size, by columns."""
+    """Draw the default's error over the lower bound for tables of the same size, by columns."""
     own = [row for row in rows if row["neighbors"] == Neighbors.REPLACE_ONE]
     figure = Figure((11, 4), layout="constrained")
     panels = figure.subplots(1, len(DEFINITIONS), sharey=True)

@@ -1,8 +1,11 @@
-"""The tables of the arena: rows behind the library's door, the same for every entrant.
+"""Prepare the tables of the comparison: every method reads the same encoded rows.
 
-Two preparations. *Scaled*: rows over the largest norm, as in the papers' experiments, no intercept;
-the target is the second moment. *Bounded*: columns with public bounds that a person wrote, and the
-library's default intercept; the target is the covariance about the mean.
+There are two preparations:
+
+- *Scaled* tables divide each row by the largest norm, as in the papers' experiments. They have no
+  intercept. The target is the second moment.
+- *Bounded* tables have public bounds that a person wrote, and the library's default intercept. The
+  target is the covariance about the mean.
 """
 
 from __future__ import annotations
@@ -32,14 +35,10 @@ INTERCEPT = 0.3  # the library's default
 
 @dataclass(frozen=True)
 class Contest:
-    """A table as every entrant meets it.
+    """A table in the form that every method receives.
 
-    Attributes
-    ----------
-    name, family : `family` is how the table was made or scaled.
-    door : what entrants ask.
-    centred_door : the same rows with an intercept, for entrants that need one.
-
+    `family` says how the table was made or scaled. `door` is the data source that the methods
+    query. `centred_door` has the same rows with an intercept, for methods that need an intercept.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Contest:
 
     @cached_property
     def truth(self) -> Matrix:
-        """(d, d) exact second moment of the door's rows, over the count and the squared radius."""
+        """Exact (d, d) second moment of the rows, over the count and the squared radius."""
         return self.per_row(exact_moment(self.door))
 
     @property
@@ -66,12 +65,12 @@ class Contest:
         return self.door.lattice().features
 
     def per_row(self, moment: Matrix) -> Matrix:
-        """A second moment over the number of rows and the squared radius."""
+        """Divide a second moment by the number of rows and the squared radius."""
         return moment / (self.rows * self.door.lattice().radius ** 2)
 
 
 def exact_moment(door: RememberedRows) -> Matrix:
-    """The door's exact answer in squared units of an encoded row."""
+    """Return the exact second moment of the source in squared units of an encoded row."""
     found = door.second_moments()[0]
     return found.units.astype(np.float64) * found.lattice.step**2
 

@@ -46,7 +46,7 @@ Key = tuple[str, str, str, float]
 
 
 def key_of(row: Row) -> Key:
-    """Of the cell that a row belongs to."""
+    """Return the key of the cell that a row belongs to."""
     return row["table"], row["neighbors"], row["definition"], row["epsilon"]
 
 
@@ -58,7 +58,7 @@ class CellFile:
         self.rows: list[Row] = pq.read_table(path).to_pylist() if path.exists() else []
 
     def missing(self, cells: Iterable[Cell], repeats: int | None = None) -> list[Cell]:
-        """Cells that were not measured, or not with at least so many repeats."""
+        """Return the cells that lack a measurement with at least so many repeats."""
         measured: dict[Key, int] = {}
         for row in self.rows:
             measured[key_of(row)] = max(row["repeats"], measured.get(key_of(row), 0))

@@ -1,7 +1,7 @@
-"""The grid of the arena, and the measurement of one of its cells.
+"""Define the grid of the comparison and measure its cells.
 
-A cell is a table, a relation and a budget; all entrants meet in it with the same seeds, so their
-ratios come from one run.
+A cell is a table, a neighbouring relation and a budget. All methods of a cell use the same seeds,
+so the ratios of their errors come from one run.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Cell:
 def grid(
     tables: Sequence[str] = tuple(TABLES), epsilons: Sequence[float] = EPSILONS
 ) -> Iterator[Cell]:
-    """All cells, one epsilon after the other, so that an unfinished grid has every table."""
+    """Yield all cells, one epsilon after the other, so that an unfinished grid has every table."""
     for epsilon, table, definition, neighbors in product(epsilons, tables, DEFINITIONS, Neighbors):
         yield Cell(table, neighbors, definition, epsilon)
 
 
 def quick_grid() -> Iterator[Cell]:
-    """A few small cells of every definition and relation."""
+    """Return a few small cells of every definition and relation."""
     return grid(QUICK_TABLES, (1.0,))
 
 
@@ -75,12 +75,12 @@ def everyone() -> list[Entrant]:
 
 
 def repeats_for(columns: int) -> int:
-    """How often a cell is repeated: errors vary more, and cost less, at few columns."""
+    """Return the repeats of a cell: with few columns, errors vary more and cost less."""
     return next(repeats for most, repeats in REPEATS if columns <= most)
 
 
 def measured(cell: Cell, repeats: int | None = None) -> list[Row]:
-    """Errors of all entrants of a cell: a row for each entrant and kind of error."""
+    """Measure all methods in a cell; return one row for each method and kind of error."""
     contest = contest_named(cell.table)
     repeats = repeats or repeats_for(contest.features)
     field = [entrant for entrant in everyone() if entrant.enters(contest)]
@@ -130,9 +130,10 @@ def measured(cell: Cell, repeats: int | None = None) -> list[Row]:
 
 
 def against(reference: Any, own: Any) -> dict[str, float]:
-    """Ratio of the default's mean error to an entrant's, and its standard error.
+    """Return the ratio of the default's mean error to a method's, and its standard error.
 
-    Draws are paired by their seeds: the ratio r has the error of mean(reference - r own) / mean.
+    Draws are paired by their seeds. The standard error of the ratio r is the standard error of
+    mean(reference - r own) / mean.
     """
     if own.mean() <= 0:
         return {"default_over": math.nan, "default_over_se": math.nan}

@@ -1,8 +1,8 @@
-"""Who competes: the library's default, each mechanism of its registry, variants, simple answers.
+"""List the compared methods: the default, every registered mechanism, variants, simple answers.
 
-Each entrant makes a (d, d) estimate of the second moment of a contest's rows, in squared units of
-an encoded row, under the budget and the relation that are stated. The papers' own algorithms are
-`paper_methods`.
+Each method estimates the (d, d) second moment of a contest's rows, in squared units of an encoded
+row. The estimate satisfies the stated budget under the stated neighbouring relation. The module
+`paper_methods` contains the papers' own algorithms.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 Role = Literal["default", "mechanism", "variant", "peer", "simple"]
 DEFAULT = "default"
 NARROW = 10  # columns, above which mechanisms that take seconds for a release stay out
-FEW_ROWS, MANY_ROWS = 1000, 10_000  # between them mechanisms take part that compare all rows
+FEW_ROWS, MANY_ROWS = 1000, 10_000  # range of row counts for mechanisms that compare all rows
 SLOW = ("unbounded-gaussian", "stable-covariance", "whitened")
-ABSENT = ("ashtiani-liaw",)  # refuses tables of this size, after up to ten seconds
-WIDE = 200  # columns, above which mechanisms of many rounds or draws stay out
-MANY_VALUES = 1_000_000  # rows times columns, above which mechanisms of many readings stay out
+ABSENT = ("ashtiani-liaw",)  # It refuses tables of this size, after up to ten seconds.
+WIDE = 200  # Columns. Mechanisms of many rounds or draws skip wider tables.
+MANY_VALUES = 1_000_000  # Rows times columns. Mechanisms of many passes skip larger tables.
 MANY_READINGS = ("preconditioned", "heavy-tailed")
 MANY_ROUNDS = (*MANY_READINGS, "kapralov-talwar", "eigenvector-sampling")
-REMEMBERED = 64  # releases of a cell, for entrants that share one
+REMEMBERED = 64  # cached releases of a cell, for methods that share a release
 COSTLY = (*SLOW, *MANY_READINGS, "additive-wishart")
 FEW = 3
 PATIENCE = 20  # order up to which a draw of nuclear-Laplace noise takes less than a second
@@ -53,9 +53,9 @@ OWN_INTERCEPT = ("standardized",)
 class Entrant:
     """A competitor; `enters` says from public numbers whether it takes part in a contest.
 
-    The `costly` are measured with at most `FEW` repeats.
-    `estimate` raises `MechanismError` where it can't keep the budget, and `MechanismRefused` where
-    refusing is its outcome: then its user has nothing, and the error is that of the zero matrix.
+    Methods marked `costly` are measured with at most `FEW` repeats. `estimate` raises
+    `MechanismError` if the method cannot satisfy the budget. It raises `MechanismRefused` if the
+    method declines to answer: the user then has nothing, and the zero matrix gives the error.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Entrant:
 def released(
     contest: Contest, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, seed: int
 ) -> Release:
-    """A release of a contest's rows; entrants that differ by their denoising alone share it."""
+    """Release a contest's rows; methods that differ only in their denoising share the release."""
     door = contest.centred_door if mechanism.name in OWN_INTERCEPT else contest.door
     return mechanism(door, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))
 
@@ -83,7 +83,7 @@ def denoised(
     seed: int,
     method: Method,
 ) -> Matrix:
-    """The second moment of such a release after denoising, with the contest's intercept."""
+    """Return the denoised second moment of a release, with the contest's intercept."""
     made = released(contest, mechanism, budget, neighbors, seed)
     found = best_estimate(denoise(made, method, generator=simulation_generator(seed))).copy()
     if contest.centred:  # of mapped rows it has another
@@ -95,7 +95,7 @@ def denoised(
 
 
 def default(method: Method = "shrink") -> Estimate:
-    """What the library releases where nothing but the budget is stated."""
+    """Return the library's default, for which only the budget is stated."""
 
     def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
         mechanism = choose(contest.door.schema, budget, neighbors).mechanism
@@ -105,7 +105,7 @@ def default(method: Method = "shrink") -> Estimate:
 
 
 def of_registry(name: str, method: Method = "shrink", **fields: object) -> Estimate:
-    """A mechanism of the registry with the library's denoising."""
+    """Return a registered mechanism with the library's denoising."""
     mechanism = MECHANISMS[name](**fields)
 
     def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
@@ -115,7 +115,7 @@ def of_registry(name: str, method: Method = "shrink", **fields: object) -> Estim
 
 
 def affordable(name: str) -> Callable[[Contest], bool]:
-    """The arena's rule of exclusion: a release by this mechanism must not take many seconds."""
+    """Return the rule that excludes contests where this mechanism needs many seconds."""
 
     def enters(contest: Contest) -> bool:
         d = contest.door.lattice().dimension
@@ -131,15 +131,15 @@ def affordable(name: str) -> Callable[[Contest], bool]:
 
 
 def zero(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """The matrix that costs nothing."""
+    """Return the zero matrix, which needs no budget."""
     return np.zeros_like(contest.truth)
 
 
 def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """Identity times a private trace, on which the whole budget is spent.
+    """Return the identity times a private trace that uses the whole budget.
 
-    The trace is shrunk in the manner of James and Stein, as the library does. Where the number of
-    rows is public it bounds the trace, and tells the part of the intercept.
+    The trace is shrunk in the manner of James and Stein, as in the library. A public number of
+    rows bounds the trace and determines the part of the intercept.
     """
     lattice = contest.door.lattice()
     law = least_noise(lattice, budget, neighbors).mechanism.calibrate(lattice, budget, neighbors)
@@ -157,7 +157,7 @@ def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int)
 
 
 def entrants() -> Iterator[Entrant]:
-    """Everyone but the peers; the default first."""
+    """List all methods except the peers; the default is first."""
     yield Entrant(DEFAULT, "default", default())
     yield Entrant("default, projected", "variant", default("project"))
     for name in MECHANISMS:

@@ -1,11 +1,14 @@
-"""What the default gains over one matrix with the least noise, and adult with its levels.
+"""Compare the default with one noisy matrix, and measure the table adult with its levels.
 
     make bench NAME=frontier
 
-The first part: Frobenius errors of the default over those of one matrix, both denoised, on tables
-with public bounds (without an intercept the default is one matrix), both relations, pure and zCDP;
-draws are paired by their seeds. The second: adult (108 features, rows over the largest norm), where
-the schema knows the levels, beside its bars.
+The first part divides the Frobenius errors of the default by the errors of one noisy matrix with
+the least noise. Both are denoised. The tables have public bounds and an intercept. (Without an
+intercept, the default itself is one noisy matrix.) The part covers both relations, pure DP and
+zCDP. Draws are paired by their seeds.
+
+The second part measures adult (108 features, rows over the largest norm) with a schema that
+declares the levels, and checks the acceptance thresholds.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ Row = dict[str, Any]
 
 
 def denoised(door: RememberedRows, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:
-    """The denoised second moment of a release."""
+    """Return the denoised second moment of a release."""
     made = mechanism(
         door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
     )
@@ -66,7 +69,7 @@ def compared(job: tuple[str, Neighbors, Definition]) -> list[Row]:
 
 
 def of_cell(cell: Cell) -> Row:
-    """Errors of the default and of one matrix, and their ratio with its standard error."""
+    """Measure the errors of the default and of one matrix; return their ratio and its error."""
     contest = contest_named(cell.table)
     schema, budget, neighbors = contest.door.schema, cell.budget, cell.neighbors
     ours = choose(schema, budget, neighbors).mechanism
@@ -99,9 +102,9 @@ def of_cell(cell: Cell) -> Row:
 
 
 def adult_with_levels() -> RememberedRows:
-    """The table of `datasets.adult`, where the schema knows which features are a column's levels.
+    """Return the table of `datasets.adult` with a schema that declares the levels of each column.
 
-    The last level of each column is that of all other values, so that each row has exactly one.
+    The last level of each column stands for all other values, so each row has exactly one level.
     """
     table, levels = datasets.adult(), datasets.adult_levels()
     radius = float(np.linalg.norm(table, axis=1).max()) * (1 + 1e-9)
@@ -152,7 +155,7 @@ def main() -> int:
     kept = Kept("frontier.json", "make bench NAME=frontier")
     kept.pooled(compared, product(tables, Neighbors, DEFINITIONS))
     rows = list(kept.rows)
-    show("Errors of the default over those of one matrix", rows)
+    show("Error of the default / error of one noisy matrix", rows)
     ratios = np.log([row["ratio"] for row in rows])
     mean = float(np.exp(ratios.mean()))
     print(f"geometric mean: {mean:.3f} (bar {MEAN_BAR})")

@@ -4,10 +4,11 @@ For tables of n rows in the unit ball of R^p whose mean squared norm is `trace`:
 an expected ||C_hat - C||_F / n of at least this, whatever the mechanism. Single tables may be
 easier.
 
-Pure, the packing bound. Let U be a random k-frame, P its projection, and T_U a table with m <= n
-trace rows, m a multiple of k, each basis vector m/k times, the others zero: its moment is (m/k) P.
-It is m exchanges (m additions) from a table without these rows, so an answer within r m/k of
-(m/k) P has a probability of at most e^(eps m) sup_Q Pr[||P - Q||_F <= r] =: e^(eps m) mu(r), and
+Pure DP: the packing bound. Let U be a random k-frame and P its projection. Let m <= n trace be a
+multiple of k. The table T_U holds each basis vector m/k times; its other rows are zero. Its moment
+is (m/k) P. The table is m exchanges (m additions) from a table without these rows. An answer within
+r m/k of (m/k) P thus has a probability of at most
+e^(eps m) sup_Q Pr[||P - Q||_F <= r] =: e^(eps m) mu(r), and
 
     E ||C_hat - C||_F >= (m/k) r (1 - e^(eps m) mu(r)),    for all k, m, r.
 
@@ -24,11 +25,11 @@ which a Lagrange multiplier for sum q_i = k bounds by p maxima in one dimension.
 
 All definitions, Assouad's lemma. For each pair i < j of q <= p columns, m rows
 (e_i + s e_j)/sqrt 2 with s = +-1: the entry is s m/2. Tables that differ in one sign are m
-exchanges (2 m additions and removals) apart. With g the number of steps, the total variation of the
-answers is at most tanh(eps g/2) + g e^(eps g) delta by group privacy, or, as their divergence is at
-most rho g^2 under zCDP, sqrt(rho g^2/2) (Pinsker) and sqrt(1 - exp(-rho g^2)) (Bretagnolle and
-Huber). The root mean square error is at least (m/2) sqrt(q (q-1) (1 - TV)), if q (q-1)/2 m <= n
-trace.
+exchanges (2 m additions and removals) apart. Let g be the number of steps. By group privacy, the
+total variation TV of the answers is at most tanh(eps g/2) + g e^(eps g) delta. Under zCDP the
+divergence of the answers is at most rho g^2. TV is then at most sqrt(rho g^2/2) (Pinsker) and at
+most sqrt(1 - exp(-rho g^2)) (Bretagnolle and Huber). The root mean square error is at least
+(m/2) sqrt(q (q-1) (1 - TV)), if q (q-1)/2 m <= n trace.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ MULTIPLIERS = 40
 
 
 def pure(p: int, n: int, epsilon: float, steps: int, trace: float = 1.0) -> float:
-    """Lower bound for epsilon-DP: the better of the two arguments."""
+    """Return the lower bound for epsilon-DP: the better of the two arguments."""
     return max(packing(p, n, epsilon, trace), approximate(p, n, epsilon, 0.0, steps, trace))
 
 
 def packing(p: int, n: int, epsilon: float, trace: float = 1.0) -> float:
-    """Lower bound for epsilon-DP, add/remove or replace-one; 0 where none is known."""
+    """Return the packing bound for epsilon-DP, add/remove or replace-one; 0 if none is known."""
     best = 0.0
     for k in sorted({int(k) for k in np.geomspace(1, max(1, p // 2), 12)}):
         for r in np.sqrt(k) * RADII:
@@ -69,7 +70,7 @@ def packing(p: int, n: int, epsilon: float, trace: float = 1.0) -> float:
 
 
 def log_ball(p: int, k: int, r: float) -> float:
-    """Upper bound on ln mu(r): at most this share of the k-spaces is within r of any matrix."""
+    """Return an upper bound on ln mu(r), the log-fraction of k-spaces within r of any matrix."""
     scale = float(np.mean(mean_chi(np.arange(p, p - k, -1.0)))) ** 2
     least = 0.0
     for t in TILTS:
@@ -83,7 +84,7 @@ def log_ball(p: int, k: int, r: float) -> float:
 
 
 def _best_rows(k: int, epsilon: float, exponent: float, most: float) -> int:
-    """Multiple of k, at most `most`, that makes m (1 - e^(epsilon m - exponent)) largest.
+    """Find the multiple m of k, at most `most`, with the largest m (1 - e^(epsilon m - exponent)).
 
     The derivative vanishes where y = 1 + epsilon m solves y + ln y = exponent + 1.
     """
@@ -94,7 +95,7 @@ def _best_rows(k: int, epsilon: float, exponent: float, most: float) -> int:
 
 
 def mean_chi(degrees: Vector) -> Vector:
-    """Mean norm of a standard normal vector."""
+    """Return the mean norm of a standard normal vector."""
     means: Vector = np.sqrt(2) * np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2))
     return means
 
@@ -112,7 +113,7 @@ def assouad(p: int, n: int, variation: Callable[[int], float], trace: float = 1.
 
 
 def zcdp(p: int, n: int, rho: float, steps: int, trace: float = 1.0) -> float:
-    """Lower bound for rho-zCDP; an exchange of a row is so many `steps` of the relation."""
+    """Return the lower bound for rho-zCDP; exchanging a row is `steps` steps of the relation."""
 
     def variation(m: int) -> float:
         divergence = rho * (steps * m) ** 2
@@ -124,7 +125,7 @@ def zcdp(p: int, n: int, rho: float, steps: int, trace: float = 1.0) -> float:
 def approximate(
     p: int, n: int, epsilon: float, delta: float, steps: int, trace: float = 1.0
 ) -> float:
-    """Lower bound for (epsilon, delta)-DP."""
+    """Return the lower bound for (epsilon, delta)-DP."""
 
     def variation(m: int) -> float:
         group = steps * m

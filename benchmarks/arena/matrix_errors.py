@@ -1,6 +1,6 @@
-"""How wrong an estimate of a covariance or second moment is, in the ways that matter to its users.
+"""Measure the errors of an estimated covariance or second moment that matter to users.
 
-Every error is 0 for the truth itself. Estimates need not be positive semidefinite.
+Every error is 0 if the estimate equals the truth. Estimates need not be positive semidefinite.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEGLIGIBLE = 1e-12  # share of the largest variance below which a column is take
 
 
 def errors(estimate: Matrix, truth: Matrix) -> dict[str, float]:
-    """All kinds of error of a symmetric (p, p) estimate of a positive semidefinite matrix."""
+    """Return all errors of a symmetric (p, p) estimate of a positive semidefinite matrix."""
     difference = estimate - truth
     kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
     return {
@@ -35,13 +35,13 @@ def errors(estimate: Matrix, truth: Matrix) -> dict[str, float]:
 
 
 def relative(difference: Matrix, variances: Matrix) -> float:
-    """Root mean square of the entries' errors, each over the true deviations of its columns."""
+    """Return the root mean square error of the entries, in true deviations of their columns."""
     deviations = np.sqrt(variances)
     return float(np.linalg.norm(difference / np.outer(deviations, deviations)) / len(variances))
 
 
 def correlations(matrix: Matrix) -> Matrix:
-    """Correlations, 0 beside a column without variance; 1 on the diagonal."""
+    """Return correlations: 1 on the diagonal, and 0 for a column without variance."""
     variances = np.diag(matrix)
     positive = variances > NEGLIGIBLE * max(float(variances.max()), 0.0)
     deviations = np.sqrt(np.where(positive, variances, 1.0))
@@ -52,7 +52,7 @@ def correlations(matrix: Matrix) -> Matrix:
 
 
 def correlation_error(estimate: Matrix, truth: Matrix) -> float:
-    """Root mean square error of the correlations of two columns."""
+    """Return the root mean square error of the correlations of two columns."""
     p = len(truth)
     if p < 2:
         return 0.0
@@ -61,16 +61,16 @@ def correlation_error(estimate: Matrix, truth: Matrix) -> float:
 
 
 def ridge_loss(estimate: Matrix, truth: Matrix) -> float:
-    """1 - R^2 of ridge regression of a column on all others, mean over the columns.
+    """Return 1 - R^2 of ridge regression of a column on all others, averaged over the columns.
 
-    Coefficients come from the estimate, R^2 from the truth. A loss may be below that of the truth,
-    as a penalty costs too.
+    The estimate gives the coefficients and the truth gives R^2. The penalty costs accuracy too, so
+    an estimate can have a smaller loss than the truth.
     """
     return _share(_contrasts(estimate), truth)
 
 
 def ridge_error(estimate: Matrix, truth: Matrix) -> float:
-    """Root mean square difference of predictions of a column by ridge regression on all others.
+    """Return the root mean square difference of the ridge predictions of each column.
 
     In its deviations, mean over the columns. It is 0 for the truth alone, as `ridge_loss` is not.
     """

@@ -1,8 +1,9 @@
-"""The papers' algorithms with the papers' constants and last steps, under the papers' names.
+"""Implement the papers' algorithms with the papers' constants, last steps and names.
 
-Written anew for comparison, in float64 where the library has no exact form; no release of anything.
-Where a paper states its constants for replace-one only, add/remove gets the tight ones of its noise
-in favour of the peer, and for (epsilon, delta) Gaussian noise is calibrated by its exact curve.
+These functions serve comparisons only; never release private data with them. They use float64
+numbers if the library has no exact form. Some papers state their constants for replace-one only.
+For add/remove, such an algorithm then gets the tight constants of its noise, in its favour. For
+(epsilon, delta), the exact privacy curve calibrates Gaussian noise.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def as_published(mechanism: Mechanism) -> Estimate:
-    """A mechanism of the registry that is a paper's own, its matrix as it comes."""
+    """Return a registered mechanism of a paper, without denoising."""
 
     def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
         return denoised(contest, mechanism, budget, neighbors, seed, "none")
@@ -53,7 +54,7 @@ def as_published(mechanism: Mechanism) -> Estimate:
 
 
 def clipped(matrix: Matrix, largest: float) -> Matrix:
-    """Eigenvalues kept between 0 and `largest`."""
+    """Clip eigenvalues to the range from 0 to `largest`."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.clip(values, 0.0, largest)) @ vectors.T
 
@@ -73,7 +74,7 @@ def by_hand(noise: Noise, parameter: Callable[[Budget], float], last: bool = Tru
 
 
 def unit_rows(contest: Contest) -> tuple[Matrix, float]:
-    """Exact second moment of the rows over their norm bound, and the square of that bound."""
+    """Return the exact second moment of the rows over their norm bound, and the squared bound."""
     moment = contest.door.second_moments()[0]
     lattice = moment.lattice
     scaled = moment.units.astype(np.float64) / lattice.bound
@@ -87,7 +88,7 @@ def epsilon_of(budget: Budget) -> float:
 
 
 def rho_of(budget: Budget) -> float:
-    """Rho, or that of the Gaussian mechanism that keeps (epsilon, delta)."""
+    """Return rho, or the rho of the Gaussian mechanism that satisfies (epsilon, delta)."""
     if isinstance(budget, ZCDP):
         return budget.rho
     if isinstance(budget, ApproxDP):
@@ -161,7 +162,7 @@ PAPER_SAMPLING = {
 
 
 def peers() -> Iterator[Entrant]:
-    """Every peer."""
+    """List every peer."""
     yield Entrant("Laplace 2d (Jiang et al. 2016)", "peer", by_hand(paper_laplace, epsilon_of))
     yield Entrant("Laplace (OpenDP, by hand)", "peer", by_hand(vector_laplace, epsilon_of))
     for name, mechanism in PAPER_SAMPLING.items():

@@ -1,8 +1,8 @@
-"""Who is better over many tables: mean ranks, and how far apart they must be to tell.
+"""Rank methods over many tables, with the critical difference between mean ranks.
 
-Friedman ranks with Nemenyi's critical difference (Demsar, "Statistical comparisons of classifiers
-over multiple data sets", JMLR 2006). A block is one table: cells of the same table are not
-independent, so their ranks are averaged first, which makes the difference a cautious one.
+The module uses Friedman ranks with Nemenyi's critical difference (Demsar, "Statistical comparisons
+of classifiers over multiple data sets", JMLR 2006). A block is one table. Cells of the same table
+are not independent, so their ranks are averaged first. The critical difference is thus cautious.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def mean_ranks(errors: Matrix, blocks: list[str]) -> Matrix:
 
 
 def critical_difference(competitors: int, blocks: int, significance: float = SIGNIFICANCE) -> float:
-    """Difference of two mean ranks that is significant by Nemenyi's test."""
+    """Return the difference of two mean ranks that is significant by Nemenyi's test."""
     quantile = studentized_range.ppf(1 - significance, competitors, np.inf) / math.sqrt(2)
     return float(quantile * math.sqrt(competitors * (competitors + 1) / (6 * blocks)))
 
 
 def cliques(ranks: Mapping[str, float], difference: float) -> list[tuple[float, float]]:
-    """Ranges of ranks, each as wide as possible, whose ends the test does not tell apart."""
+    """Return the widest ranges of ranks whose ends the test does not separate."""
     ordered = sorted(ranks.values())
     found: list[tuple[float, float]] = []
     for low in ordered:

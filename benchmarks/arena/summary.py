@@ -1,6 +1,7 @@
-"""What the cells say: where the default is best, where it loses and to whom, and who ranks where.
+"""Summarise the cells: where the default is best, where it loses to which method, and the ranks.
 
-`summed_up` gives the rows of `results/arena.json`, each with the `part` of the page it belongs to.
+`summed_up` returns the rows of `results/arena.json`. The field `part` of each row names the part of
+the page that shows the row.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from scipy.stats import norm
 from dpcov.core.privacy import Neighbors
 
 BAR = 1.02
-FORCE = 1.0  # epsilon, above which the lower bounds lose theirs: one row's exchange can be told
-ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
-EQUALS = 3  # entrants as good as the default, to see what chance leaves of the bar
-QUADRATURE = 40  # points of the integral over the default's own chance
-OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be worse than
+FORCE = 1.0  # Epsilon above which the bounds are weak, as one row's exchange is detectable.
+ERRORS = 2.0  # Standard errors by which a ratio must differ to count as different.
+EQUALS = 3  # Methods as good as the default, to estimate the effect of chance on the threshold.
+QUADRATURE = 40  # Points of the integral over the default's random error
+OTHERS = ("mechanism", "variant", "simple")  # Roles that the default must not be worse than
 GOALS = ("frobenius", "correlation", "relative", "ridge")
 PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
 ALL = ("default", "peer", *OTHERS)
@@ -35,7 +36,7 @@ SHOWS = 0.5  # of the error of the simple answers, up to which something shows
 USES = {
     "private radius": "tables with few rows as long as the bound",
     "standardized": "rows that are short about their mean, in units of their columns' spread",
-    "projected": "spectra that the simulation judges worse than the projection does",
+    "projected": "spectra for which the simulation is worse than the projection",
     "zero matrix": "where not even the trace rises above the noise",
     "scaled identity": "where nothing but the trace rises above the noise",
     "nuclear-laplace": "pure noise at few columns",
@@ -51,13 +52,13 @@ USES = {
     "preconditioned": "columns of very different sizes",
     "heavy-tailed": "rows with bounded moments",
     "wishart": "one-sided noise",
-}  # what an entrant whose name has this part is for; the first part that fits
+}  # purpose of a method whose name contains the key; the first matching key counts
 Group = dict[str, Row]
 Key = tuple[Any, ...]  # table, neighbors, definition, epsilon
 
 
 def grouped(rows: list[Row], kind: str) -> dict[Key, Group]:
-    """Entrants' rows of one kind of error, by cell and name."""
+    """Group the methods' rows of one kind of error by cell and by name."""
     found: dict[Key, Group] = {}
     for row in rows:
         if row["error"] == kind:
@@ -67,7 +68,7 @@ def grouped(rows: list[Row], kind: str) -> dict[Key, Group]:
 
 
 def standing(row: Row) -> float:
-    """An entrant's error over the default's, from the draws that both have made."""
+    """Return a method's error over the default's error, from the draws that both have made."""
     if row["method"] == DEFAULT:
         return 1.0
     over = row["default_over"]
@@ -77,20 +78,23 @@ def standing(row: Row) -> float:
 
 
 def best(group: Group, *roles: str) -> Any:
-    """Row of the entrant of these roles with the least error; None if there is none."""
+    """Return the row of the method with the least error among these roles, or None."""
     fit = [row for row in group.values() if row["role"] in roles]
     return min(fit, key=standing) if fit else None
 
 
 def compared(other: Any) -> dict[str, Any]:
-    """The default's error over an entrant's; `worse` if it is over the bar beyond chance."""
+    """Return the default's error over a method's.
+
+    `worse` is True if the ratio exceeds the threshold by more than chance.
+    """
     ratio = 1.0 if other is None else 1 / standing(other) if standing(other) > 0 else math.inf
     se = float(other["default_over_se"]) if ratio > 1 else 0.0
     return {"ratio": ratio, "se": se, "worse": bool(ratio - ERRORS * se > BAR)}
 
 
 def regimes(rows: list[Row]) -> Iterator[Row]:
-    """The bars, for each definition and relation: over all cells, and where anything shows."""
+    """Check the thresholds by definition and relation, in all cells and in detectable cells."""
     cells = grouped(rows, "frobenius")
     yield from _by_relation("regime", cells)
     yield from _by_relation("showing", {key: at for key, at in cells.items() if shows(at)})
@@ -114,9 +118,9 @@ def _by_relation(part: str, cells: dict[Key, Group]) -> Iterator[Row]:
 
 
 def shows(group: Group) -> bool:
-    """Whether anyone, peers too, has at most half of the error of the simple answers.
+    """Return True if any method, peers included, at least halves the error of the simple answers.
 
-    Where nobody has, all entrants are alike, since all that a budget tells is next to nothing.
+    Otherwise the budget reveals almost nothing, and all methods have similar errors.
     """
     simple = best(group, "simple")
     return simple is not None and standing(best(group, *ALL)) <= SHOWS * standing(simple)
@@ -140,10 +144,10 @@ def _shares(groups: list[Group]) -> Row:
 
 
 def within_of_equals(default: Row) -> float:
-    """Probability of meeting the bar of `EQUALS` entrants with the default's own law of errors.
+    """Return the probability of meeting the threshold against `EQUALS` equally good methods.
 
-    By the default's standard error, as if means of repeats were normal: what chance leaves of the
-    bar where all are equally good.
+    The methods have the default's distribution of errors. The computation assumes that means of
+    repeats are normal, with the default's standard error.
     """
     if default["se"] == 0:
         return 1.0
@@ -159,7 +163,7 @@ def geometric(ratios: list[float]) -> float:
 
 
 def kinds(rows: list[Row]) -> Iterator[Row]:
-    """The same shares for every kind of error."""
+    """Return the same fractions for every kind of error."""
     for kind, definition in product(KINDS, DEFINITIONS):
         groups = [g for key, g in grouped(rows, kind).items() if key[2] == definition]
         if groups:
@@ -167,7 +171,7 @@ def kinds(rows: list[Row]) -> Iterator[Row]:
 
 
 def families(rows: list[Row]) -> Iterator[Row]:
-    """The same shares for every family of tables."""
+    """Return the same fractions for every family of tables."""
     cells = grouped(rows, "frobenius")
     names = dict.fromkeys(group[DEFAULT]["family"] for group in cells.values())
     for family, definition in product(names, DEFINITIONS):
@@ -181,9 +185,10 @@ def families(rows: list[Row]) -> Iterator[Row]:
 
 
 def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
-    """Cells where the default is over the bar: to whom it loses, and by how much.
+    """Return the cells where the default exceeds the threshold, with the winner and the ratio.
 
-    `standardized` and `private radius` are the default's error over that of these variants.
+    The fields `standardized` and `private radius` hold the default's error over the error of the
+    variant of that name.
     """
     found = []
     for key, group in grouped(rows, kind).items():
@@ -210,7 +215,7 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
 
 
 def lost_to_peers(rows: list[Row]) -> Iterator[Row]:
-    """Cells where a peer has less error than the default, beyond chance."""
+    """Return the cells where a peer has a smaller error than the default, beyond chance."""
     for key, group in grouped(rows, "frobenius").items():
         peer = best(group, "peer")
         against = compared(peer)
@@ -228,12 +233,12 @@ def _over(others: list[Row]) -> float | None:
 
 
 def use(winner: str) -> str:
-    """What an entrant of this name is for."""
+    """Return the purpose of a method of this name."""
     return next((words for part, words in USES.items() if part in winner), "other tables")
 
 
 def winners(rows: list[Row]) -> Iterator[Row]:
-    """How often each entrant but the peers is the best of a cell, for each definition."""
+    """Count how often each method (peers excluded) is the best of a cell, for each definition."""
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
         groups = [group for key, group in cells.items() if key[2] == definition]
@@ -250,10 +255,11 @@ def winners(rows: list[Row]) -> Iterator[Row]:
 
 
 def portfolios(rows: list[Row], kind: str = "frobenius", steps: int = 4) -> Iterator[Row]:
-    """What `auto` would gain by choosing well among more: entrants added to the default greedily.
+    """Estimate the gain if `auto` chose well among more methods, by adding methods greedily.
 
-    Each step adds the one that brings the best of the set closest to the best of all, in geometric
-    mean over the cells of a definition; `within` is the share of cells where it is within 5 %.
+    The set starts with the default. Each step adds the method that brings the best of the set
+    closest to the best of all, in geometric mean over the cells of a definition. `within` is the
+    fraction of cells where the best of the set is within 5% of the best of all.
     """
     cells = grouped(rows, kind)
     for definition in DEFINITIONS:
@@ -289,9 +295,9 @@ def portfolios(rows: list[Row], kind: str = "frobenius", steps: int = 4) -> Iter
 
 
 def singles(rows: list[Row]) -> Iterator[Row]:
-    """The error of each entrant over the default's, geometric mean over the cells that it is in.
+    """Return each method's error over the default's, as a geometric mean over the method's cells.
 
-    Of our own those that are in every cell, as if one of them were always taken.
+    The library's own mechanisms are included only if they have an error in every cell.
     """
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
@@ -311,7 +317,7 @@ def singles(rows: list[Row]) -> Iterator[Row]:
 
 
 def ranks(rows: list[Row]) -> Iterator[Row]:
-    """Mean ranks of those who take part in every cell of a definition."""
+    """Return mean ranks of the methods that take part in every cell of a definition."""
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
         groups = {key: group for key, group in cells.items() if key[2] == definition}
@@ -338,7 +344,7 @@ def ranks(rows: list[Row]) -> Iterator[Row]:
 
 
 def bounds(rows: list[Row]) -> Iterator[Row]:
-    """The default's error beside what no mechanism can beat on all tables of the same size."""
+    """Compare the default's error with the lower bound for all tables of the same size."""
     for key, group in grouped(rows, "frobenius").items():
         own = group[DEFAULT]
         if own["family"] == "public bounds" or own["epsilon"] > FORCE:
@@ -388,7 +394,7 @@ def optimality(found: list[Row]) -> Iterator[Row]:
 
 
 def summed_up(rows: list[Row]) -> list[Row]:
-    """All parts of the page."""
+    """Return the rows of all parts of the page."""
     parts = (regimes, families, kinds, singles, lost_to_peers, winners, losses, ranks)
     goals = (row for kind in GOALS for row in portfolios(rows, kind))
     return [*(row for part in parts for row in part(rows)), *goals, *optimality(list(bounds(rows)))]

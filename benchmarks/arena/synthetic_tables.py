@@ -1,4 +1,4 @@
-"""Made-up tables, each of one shape that real ones seldom have in full, from fixed seeds."""
+"""Simulate tables of extreme shapes that real tables rarely have, from fixed seeds."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ def _generator(name: str) -> np.random.Generator:
 
 
 def _turned(generator: np.random.Generator, n: int, spectrum: Matrix) -> Matrix:
-    """(n, d) normal rows whose covariance has this spectrum and random directions."""
+    """Simulate (n, d) normal rows whose covariance has this spectrum and random directions."""
     d = len(spectrum)
     basis = np.linalg.qr(generator.standard_normal((d, d)))[0]
     return (generator.standard_normal((n, d)) * np.sqrt(spectrum)) @ basis.T
 
 
 def low_rank(n: int = 5000, d: int = 50, rank: int = 3) -> Matrix:
-    """Rows in a subspace, but for a thousandth of their variance."""
+    """Simulate rows in a subspace, except for a thousandth of their variance."""
     spectrum = np.where(np.arange(d) < rank, 1.0, 1e-3 * rank / (d - rank))
     return _turned(_generator("low rank"), n, spectrum)
 
 
 def flat(n: int, d: int) -> Matrix:
-    """Rows uniform on the sphere: nothing but the trace to be learnt."""
+    """Simulate uniform rows on the sphere: only the trace is informative."""
     rows = _generator(f"flat {n} {d}").standard_normal((n, d))
     return rows / np.linalg.norm(rows, axis=1)[:, None]
 
 
 def spiked(n: int = 5000, d: int = 60) -> Matrix:
-    """Two directions above a flat rest, with half of the variance."""
+    """Simulate two directions with half of the variance above a flat rest."""
     spectrum = np.where(np.arange(d) < 2, 0.25, 0.5 / (d - 2))
     spectrum[0] = 0.35
     return _turned(_generator("spiked"), n, spectrum)
 
 
 def power_law(n: int, d: int, power: float) -> Matrix:
-    """Eigenvalues j^-power."""
+    """Simulate rows with eigenvalues j^-power."""
     generator = _generator(f"power law {n} {d} {power}")
     return _turned(generator, n, np.arange(1.0, d + 1) ** -power)
 
 
 def heavy_tails(n: int = 10_000, d: int = 20) -> Matrix:
-    """Student's t with 3 degrees of freedom, one scale for each row, spectrum 1/j."""
+    """Simulate Student's t with 3 degrees of freedom, one scale for each row, spectrum 1/j."""
     generator = _generator("heavy tails")
     rows = _turned(generator, n, 1 / np.arange(1.0, d + 1))
     return rows * np.sqrt(3 / generator.chisquare(3, n))[:, None]
 
 
 def zipf_norms(n: int = 10_000, d: int = 30) -> Matrix:
-    """Row norms rank^-1/2, whatever the direction."""
+    """Simulate rows with norms rank^-1/2 in all directions."""
     generator = _generator("zipf norms")
     rows = _turned(generator, n, 1 / np.arange(1.0, d + 1))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
@@ -66,7 +66,7 @@ def zipf_norms(n: int = 10_000, d: int = 30) -> Matrix:
 
 
 def one_hot(n: int = 10_000, levels: tuple[int, ...] = (2, 3, 5, 10, 15, 25)) -> Matrix:
-    """Six categorical columns, the next depending on the one before; levels as rare as 1/j."""
+    """Simulate six categorical columns, each depending on the column before; frequencies 1/j."""
     generator = _generator("one-hot")
     blocks, before = [], np.zeros(n, np.int64)
     for count in levels:
@@ -80,7 +80,7 @@ def one_hot(n: int = 10_000, levels: tuple[int, ...] = (2, 3, 5, 10, 15, 25)) ->
 
 
 def sparse_binary(n: int = 5000, d: int = 200) -> Matrix:
-    """0/1 columns that hold a one in 2 % of rows on average, in 10 overlapping topics."""
+    """Simulate 0/1 columns in 10 overlapping topics, with ones in 2% of the rows on average."""
     generator = _generator("sparse binary")
     rates = 0.02 * generator.exponential(size=(10, d))
     topics = generator.integers(10, size=n)

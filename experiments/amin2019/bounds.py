@@ -1,9 +1,9 @@
 """Section 3: the lemmas behind Theorem 2, its rank-k form, Corollaries 1 and 2, and the crossover.
 
-A direction is drawn from exp(t u'Cu), t = epsilon_i / 4. Lemma 4's argument with its constants: the
-directions with u'Cu < l - 2x, l the largest eigenvalue, weigh at most exp(t(l - 2x)), those with
-u_1^2 >= 1 - x/l at least exp(t(l - x)) times their share of the sphere. That share is
-P(B <= x/l), B ~ Beta((d - 1)/2, 1/2), so
+A direction u is drawn from exp(t u'Cu), with t = epsilon_i / 4. Lemma 4's argument gives these
+constants, for the largest eigenvalue l. Directions with u'Cu < l - 2x have a total weight of at
+most exp(t(l - 2x)). Directions with u_1^2 >= 1 - x/l have a weight of at least exp(t(l - x)) times
+their fraction of the sphere. This fraction is P(B <= x/l) for B ~ Beta((d - 1)/2, 1/2). Therefore
 
     P(u'Cu < l - 2x) <= exp(-t x) / P(B <= x/l).
 """
@@ -52,13 +52,13 @@ def losses(spectrum: Vector, epsilon: float, count: int, seed: int) -> Vector:
 
 
 def log_chance(loss: float, d: int, largest: float, t: float) -> float:
-    """Logarithm of the bound above on P(l - u'Cu > loss)."""
+    """Return the logarithm of the bound above on P(l - u'Cu > loss)."""
     share = float(beta.logcdf(min(1.0, loss / 2 / largest), (d - 1) / 2, 0.5))
     return -t * loss / 2 - max(share, -1e9)
 
 
 def worst_loss(d: int, largest: float, t: float, failure: float) -> float:
-    """The loss that is exceeded with probability at most `failure`, by the bound above."""
+    """Return the loss that is exceeded with probability at most `failure`, by the bound above."""
     if d == 1:
         return 0.0
     if log_chance(2 * largest, d, largest, t) > math.log(failure):
@@ -72,7 +72,7 @@ def worst_loss(d: int, largest: float, t: float, failure: float) -> float:
 
 
 def lemma_3() -> Finding:
-    """Largest of k Laplace variables, drawn by the library's sampler."""
+    """Test the largest of k Laplace variables, drawn by the library's sampler."""
     worst, told = 1.0, []
     for k in (1, 10, 100):
         runs = 100_000 // k
@@ -86,7 +86,7 @@ def lemma_3() -> Finding:
 
 
 def lemma_4(count: int) -> Finding:
-    """How often the exponential mechanism misses by more than 2 tau, over Lemma 4's bound."""
+    """Compare the frequency of misses by more than 2 tau with Lemma 4's bound."""
     worst, ratios = 1.0, []
     for d in (3, 10, 30):
         found = losses(LARGEST * SPECTRA["one direction"](d), 1.0, count, d)
@@ -103,7 +103,7 @@ def lemma_4(count: int) -> Finding:
 
 
 def lemma_5(count: int) -> Finding:
-    """Growth of the loss of one direction with d and with the largest eigenvalue."""
+    """Measure how the loss of one direction grows with d and with the largest eigenvalue."""
     orders, sizes = (5, 10, 20, 40), (1e3, 1e5, 1e7)
     means = {d: Mean.of(losses(LARGEST * SPECTRA["linear"](d), 1.0, count, d)) for d in orders}
     by_size = [Mean.of(losses(s * SPECTRA["one direction"](20), 1.0, count, int(s))) for s in sizes]
@@ -139,11 +139,12 @@ def lemma_6(small: bool) -> Finding:
 
 
 def allowed(spectrum: Vector, rank: int, epsilon: float) -> tuple[float, float]:
-    """Theorem 2 with its constants, for k directions of epsilon / 2k each: right but for `BETA`.
+    """Return the constants of Theorem 2 for k directions of epsilon / 2k each.
 
-    ||C - C_k^|| <= sqrt(||C - C_k||^2 + a) + b, a and b of which are returned. By Cauchy's
-    interlacing the i-th eigenvalue is at most the largest of C_i, so that direction i misses at
-    most `worst_loss` of it; the rest is Lemma 6, where C_k^ has k directions only.
+    The function returns a and b with ||C - C_k^|| <= sqrt(||C - C_k||^2 + a) + b. The bound holds
+    except with probability `BETA`. By Cauchy's interlacing, the i-th eigenvalue is at most the
+    largest eigenvalue of C_i. Direction i therefore misses at most `worst_loss` of the eigenvalue.
+    The rest is Lemma 6, in which C_k^ has only k directions.
     """
     d, each = len(spectrum), BETA / (rank + 1)
     t = CONCENTRATION * epsilon / (2 * rank)
@@ -153,7 +154,7 @@ def allowed(spectrum: Vector, rank: int, epsilon: float) -> tuple[float, float]:
 
 
 def rank_k(spectrum: Vector, rank: int, repeats: int) -> list[Matrix]:
-    """Estimates by `rank` directions at epsilon = 1, uniform split."""
+    """Estimate with `rank` directions at epsilon = 1 and a uniform split."""
     d, n = len(spectrum), math.ceil(spectrum.sum())
     held = synthetic(f"rank {rank} {d} {n}", np.diag(spectrum), n)
     mechanism = EigenvectorSampling(rank=rank, allocation="uniform", paper_constants=True)
@@ -197,7 +198,7 @@ def ranks(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def corollary_1(small: bool, folder: Path) -> Finding:
-    """AD's error over Corollary 1's rate, against d."""
+    """Measure AD's error over Corollary 1's rate, against d."""
     repeats = REPEATS[small]
     orders, epsilon = (8, 16, 32, 64), 1.0
     found = []
@@ -217,7 +218,7 @@ def corollary_1(small: bool, folder: Path) -> Finding:
 
 
 def corollary_2(small: bool, folder: Path) -> Finding:
-    """Error over zeta l, where l is the least that Corollary 2 allows."""
+    """Measure the error over zeta l, for the least l that Corollary 2 allows."""
     repeats = REPEATS[small]
     worst: dict[str, float] = {}
     for d in (4, 8, 16, 32):
@@ -230,7 +231,7 @@ def corollary_2(small: bool, folder: Path) -> Finding:
                 )
     told = ", ".join(f"{ratio:.2f} ({name})" for name, ratio in worst.items())
     return Finding(
-        f"99 % quantile of the error, at most {told} times zeta l", max(worst.values()) <= 2
+        f"99% quantile of the error, at most {told} times zeta l", max(worst.values()) <= 2
     )
 
 
@@ -272,7 +273,7 @@ def crossover(small: bool, folder: Path) -> Finding:
 
 
 def lemmas(small: bool, folder: Path) -> dict[str, Finding]:
-    """What section 3 proves first."""
+    """Measure the first results of section 3."""
     count = 300 if small else 3000
     return {
         "lemma-3": lemma_3(),

@@ -65,7 +65,7 @@ class Figure:
 
 
 def measure(small: bool) -> Figure:
-    """Every cell."""
+    """Measure every cell."""
     epsilons = SMALL_EPSILONS if small else EPSILONS
     cells = [
         _cell(name, epsilon, method, repeats(name, method, small))
@@ -79,7 +79,7 @@ def measure(small: bool) -> Figure:
 
 
 def repeats(name: str, method: str, small: bool) -> int:
-    """How often a cell is drawn."""
+    """Return the number of repeats of a cell."""
     if small:
         return SMALL_REPEATS[name]
     if name != "adult":
@@ -108,7 +108,7 @@ def _errors(name: str, epsilon: float, method: str, count: int, _: object) -> li
 
 
 def _zero(name: str, epsilon: float) -> Cell:
-    """The zero matrix, which needs no data."""
+    """Return the zero matrix, which needs no data."""
     held = table(name)
     return Cell(
         *(name, held.d, held.n, epsilon, "zero matrix", "reference", True, 1),
@@ -117,7 +117,7 @@ def _zero(name: str, epsilon: float) -> Cell:
 
 
 def write(figure: Figure, folder: Path) -> None:
-    """errors.csv, and a chart for each panel."""
+    """Write errors.csv and a chart for each panel."""
     with (folder / "errors.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(asdict(figure.cells[0])))
         writer.writeheader()

@@ -1,10 +1,11 @@
 """Privacy of one direction, by quadrature on the circle (Theorem 1, and the published code).
 
-A direction u = (cos x, sin x) is drawn from exp(t u'Cu). The pair is C = k e2 e2' and, replace-one,
-C' = (k-1) e2 e2' + e1 e1', or, add/remove, C' = C + e1 e1': with k large the density at e1 changes
-by the most that is possible. The sorted noisy eigenvalues of the same pair, at (k-1, 1), add the
-whole loss of their noise Lap(1/epsilon_0): 2 epsilon_0, or epsilon_0 for add/remove.
-At d = 2 the published AD gives all that is left to the first direction.
+A direction u = (cos x, sin x) is drawn from exp(t u'Cu). The first table has C = k e2 e2'. The
+neighbour has C' = (k-1) e2 e2' + e1 e1' under replace-one, and C' = C + e1 e1' under add/remove.
+For large k, the density at e1 changes by the maximum possible amount. The sorted noisy eigenvalues
+of the same pair, at (k-1, 1), add the whole loss of their noise Lap(1/epsilon_0). This loss is
+2 epsilon_0 under replace-one and epsilon_0 under add/remove. At d = 2, the published AD gives the
+rest of the budget to the first direction.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Loss:
 
 
 def loss(constant: float, epsilon: float) -> Loss:
-    """Loss of a draw at t = constant epsilon, over epsilon."""
+    """Return the loss of a draw at t = constant epsilon, over epsilon."""
     replaced, added = (
         max(_largest(constant * epsilon, k, (1.0, below)) for k in COPIES) for below in (-1.0, 0.0)
     )

@@ -1,7 +1,7 @@
-"""What is compared in Figure 1: the paper's methods, their tight versions, and ours.
+"""The methods of Figure 1: the paper's methods, their tight versions, and dpcov.
 
-Each takes a table, epsilon and a seed and gives an estimate of C. All are differentially private
-for replace-one; those named G only with a delta.
+Each method has a table, epsilon and a seed as arguments and returns an estimate of C. All methods
+are differentially private under replace-one. Methods named G need a delta.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Entry:
 
 
 def clipped(matrix: Matrix, n: int) -> Matrix:
-    """Eigenvalues rounded to [0, n], the paper's last step for every method."""
+    """Round eigenvalues to [0, n], the paper's last step for every method."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.clip(values, 0.0, n)) @ vectors.T
 
 
 def released(mechanism: Mechanism, denoising: Denoising) -> Method:
-    """A mechanism of the library with one of its denoisings."""
+    """Return a mechanism of the library with one of its denoising methods."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         made = mechanism(
@@ -81,17 +81,17 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
 
 
 def default(table: Table, epsilon: float, seed: int) -> Matrix:
-    """What the library releases where nothing is chosen."""
+    """Return the library's default method."""
     return released(taken(table, epsilon), "shrink")(table, epsilon, seed)
 
 
 def taken(table: Table, epsilon: float) -> Mechanism:
-    """What `auto` takes for a table."""
+    """Return the mechanism that `auto` chooses for a table."""
     return choose(table.rows.schema, PureDP(epsilon), REPLACE).mechanism
 
 
 def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
-    """C plus a mechanism's noise law, eigenvalues clipped.
+    """Return C plus a mechanism's noise, with clipped eigenvalues.
 
     The law alone, since a release holds the trace only where nothing can rise above the noise,
     and the paper has no such gate.
@@ -108,9 +108,10 @@ def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
 
 
 def classical_gaussian(delta: float) -> Method:
-    """Independent N(0, 2 ln(1.25/delta) / epsilon^2) on and above the diagonal, as in Dwork et al.
+    """Add independent N(0, 2 ln(1.25/delta) / epsilon^2) noise on and above the diagonal.
 
-    Their sensitivity 1 is that of add/remove; valid for epsilon < 1 only. A baseline, no release.
+    Dwork et al. use a sensitivity of 1, which holds for add/remove. The noise is valid only for
+    epsilon < 1. This method is a baseline for comparisons.
     """
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:

@@ -1,16 +1,17 @@
-"""Private ridge regression, one model at a time: what the paper compares its one release with.
+"""Private ridge regression, one model at a time: the paper's baselines for its one release.
 
-Rows x = (a, y) with ||x|| <= 1, replace-one, J as in `ridge`. Constants proved here, since the
-sources assume a loss with derivative at most 1, which squared loss has not.
+Rows are x = (a, y) with ||x|| <= 1, neighbours replace one row, and J is the objective of `ridge`.
+The sources assume a loss with a derivative of at most 1. Squared loss violates this assumption, so
+this module proves the constants again.
 
 1. Minimisers are short. C/n = [[A, c], [c', v]] is positive semidefinite, so c = A^(1/2) m with
    ||m||^2 <= v <= 1 and w = (A + 2 alpha)^-1 A^(1/2) m: ||w|| <= max_l sqrt(l)/(l + 2 alpha)
    = 1/(2 sqrt(2 alpha)) =: R.
 2. On ||w|| <= R a row's gradient (w.a - y) a has norm at most max over s = ||a|| of
    s (R s + sqrt(1 - s^2)) = (R + sqrt(R^2 + 1))/2 =: G.
-3. J is 2 alpha strongly convex, so replacing one row moves the minimiser by at most
-   (2 G/n)/(2 alpha) = G/(alpha n): Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7 and
-   Corollary 8, with their 2/(n Lambda) for Lambda = 2 alpha times G.
+3. J is 2 alpha strongly convex. Replacing one row therefore moves the minimiser by at most
+   (2 G/n)/(2 alpha) = G/(alpha n). Chaudhuri, Monteleoni and Sarwate 2011 (Lemma 7 and
+   Corollary 8) have 2/(n Lambda); with Lambda = 2 alpha, G times this is the same bound.
 """
 
 from __future__ import annotations
@@ -72,11 +73,11 @@ def gaussian_output_perturbation(
 def objective_perturbation(
     moment: Matrix, n: int, alpha: float, epsilon: float, generator: np.random.Generator
 ) -> Matrix:
-    """Kifer, Smith and Thakurta 2012, Algorithm 1: minimise J + b.w/n + extra ||w||^2 in ball R.
+    """Minimise J + b.w/n + extra ||w||^2 in ball R (Kifer, Smith and Thakurta 2012, Algorithm 1).
 
-    Replacing a row changes b by at most 2 G and the Jacobian by a factor of at most 1 + 1/D,
-    D = 2 alpha n + 2 n extra, at a cost of log(1 + 1/D); D is raised until that is epsilon/2.
-    Density exp(-(epsilon - log(1 + 1/D)) ||b|| / 2G).
+    Let D = 2 alpha n + 2 n extra. Replacing a row changes b by at most 2 G, and the Jacobian by a
+    factor of at most 1 + 1/D. The Jacobian costs log(1 + 1/D), and `extra` grows until this cost is
+    at most epsilon/2. The density of b is exp(-(epsilon - log(1 + 1/D)) ||b|| / 2G).
     """
     enough = np.exp(-epsilon / 2) / -np.expm1(-epsilon / 2)  # 1 / (exp(epsilon / 2) - 1)
     d, curvature = len(moment), max(2 * alpha * n, enough)

@@ -2,14 +2,17 @@
 
 google-research/private_covariance_estimation/mechanisms.py differs from the paper's text:
 
-- directions from exp(2 epsilon_i u'Cu), and KT's from exp((4 epsilon/d) u'Ru): 8 times the text;
-- eigenvalue noise Lap(1/epsilon_0), the text has Lap(2/epsilon_0); noisy eigenvalues are sorted;
-- AD splits epsilon_0 from the directions by minimising a bound on the error, and gives direction i
-  the share sqrt(l_i (d - i)), the text has epsilon/2 and sqrt(l_i + tau);
-- L and G are made positive semidefinite and, where the largest eigenvalue exceeds n, the whole
-  matrix is scaled down, the text rounds each eigenvalue to [0, n]; G's sensitivity is 1.
+- Directions come from exp(2 epsilon_i u'Cu), and KT's directions from exp((4 epsilon/d) u'Ru). Both
+  exponents are 8 times the exponents in the text.
+- The eigenvalue noise is Lap(1/epsilon_0); the text has Lap(2/epsilon_0). The code sorts the noisy
+  eigenvalues.
+- AD minimises a bound on the error to split epsilon_0 from the budget of the directions; the text
+  has epsilon/2. Direction i gets the weight sqrt(l_i (d - i)); the text has sqrt(l_i + tau).
+- The code makes L and G positive semidefinite. If the largest eigenvalue exceeds n, the code scales
+  the whole matrix down; the text rounds each eigenvalue to [0, n].
+- G has a sensitivity of 1.
 
-`make reproduce` measures whether the figures come from it.
+`make reproduce` measures whether the paper's figures come from this code.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def split(n: int, d: int, epsilon: float) -> float:
 
 
 def eigenvector_sampling(*, adaptive: bool) -> Method:
-    """AD and IT-U as published."""
+    """Estimate by AD or IT-U as published."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         values, drawn = plan(table, epsilon, seed, adaptive=adaptive)
@@ -67,7 +70,7 @@ def plan(table: Table, epsilon: float, seed: int, *, adaptive: bool) -> tuple[Ve
 
 
 def kapralov_talwar(table: Table, epsilon: float, seed: int) -> Matrix:
-    """KT as published."""
+    """Estimate by KT as published."""
     generator, entropy = seeds.generator(seed), seeds.entropy(seed)
     residue, concentration = table.moment.copy(), np.array([4 * epsilon / table.d])
     for _ in range(table.d):
@@ -78,13 +81,13 @@ def kapralov_talwar(table: Table, epsilon: float, seed: int) -> Matrix:
 
 
 def laplace(table: Table, epsilon: float, seed: int) -> Matrix:
-    """L as published."""
+    """Estimate by L as published."""
     generator = seeds.generator(seed)
     return scaled_down(_symmetric(generator.laplace, 2 * table.d / epsilon, table), table.n)
 
 
 def gaussian(delta: float) -> Method:
-    """G as published."""
+    """Estimate by G as published."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         generator = seeds.generator(seed)

@@ -126,7 +126,7 @@ BASELINES: dict[str, Models] = {
 
 
 def measure(epsilons: tuple[float, ...], repeats: dict[str, int]) -> tuple[list[Cell], Lemma1]:
-    """Every table, epsilon, alpha and method."""
+    """Measure every table, epsilon, alpha and method."""
     cells, ratios = [], []
     for name in NAMES:
         held = table(name)
@@ -147,7 +147,7 @@ def measure(epsilons: tuple[float, ...], repeats: dict[str, int]) -> tuple[list[
 def _from_releases(
     held: Table, epsilon: float, method: str, repeats: int
 ) -> tuple[list[Cell], list[ridge.Vector]]:
-    """All alphas and targets from the same releases."""
+    """Measure all alphas and targets from the same releases."""
     excess: dict[float, list[float]] = {alpha: [] for alpha in ALPHAS}
     ratios = []
     for i in range(repeats):
@@ -176,7 +176,7 @@ def _cell(held: Table, epsilon: float, alpha: float, method: str, excess: list[f
 
 
 def write(cells: list[Cell], folder: Path) -> None:
-    """regression.csv, and a chart for each table."""
+    """Write regression.csv and a chart for each table."""
     with (folder / "regression.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(asdict(cells[0])))
         writer.writeheader()

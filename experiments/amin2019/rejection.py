@@ -1,4 +1,4 @@
-"""How many proposals the sampler of Kent et al. makes for each direction of AD."""
+"""Count the proposals that the sampler of Kent et al. makes for each direction of AD."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Count:
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Median and mean of the proposals, over d."""
+    """Return the median and the mean of the proposals, over d."""
     counts = measure((0.5, 4.0) if small else EPSILONS, 1 if small else REPEATS)
     with (folder / "rejection.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(asdict(counts[0])))
@@ -57,7 +57,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def measure(epsilons: tuple[float, ...], repeats: int) -> list[Count]:
-    """At the text's concentrations and at those of the published code."""
+    """Count proposals at the text's concentrations and at the published code's concentrations."""
     return [
         _count(table(name), epsilon, constants, repeats)
         for name in NAMES

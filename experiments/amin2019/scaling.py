@@ -57,7 +57,7 @@ def gap(small: bool, folder: Path) -> Finding:
 
 
 def in_rows(small: bool, folder: Path) -> dict[str, Finding]:
-    """Exponents of the number of rows."""
+    """Measure the exponents of the number of rows."""
     rows = rows_sweep(5 if small else 50)
     draw(rows, folder / "rows.svg", "error against n, d = 10, epsilon = 1", "n")
     additive = {method: slope(rows, method, "n") for method in ("L", "G-10")}
@@ -87,7 +87,7 @@ def derived_noise(d: int) -> dict[str, float]:
 
 
 def in_columns(small: bool, folder: Path) -> Finding:
-    """Exponent of the number of columns."""
+    """Measure the exponent of the number of columns."""
     dimensions = dimension_sweep(5 if small else 50)
     draw(dimensions, folder / "theorem2.svg", "||C_hat - C||_F, epsilon = 1", "d")
     by_d = slope(dimensions, "AD", "d")
@@ -131,19 +131,19 @@ def dimension_sweep(repeats: int) -> list[Point]:
 
 
 def slope(points: list[Point], method: str, against: str) -> Slope:
-    """Growth exponent of a method's error."""
+    """Return the growth exponent of a method's error."""
     own = [point for point in points if point.method == method]
     return log_slope([getattr(point, against) for point in own], [point.error for point in own])
 
 
 def gaps(points: list[Point], sweep: str) -> list[float]:
-    """KT's error less AD's, in the order of d."""
+    """Return KT's error minus AD's error, in the order of d."""
     of = {(p.d, p.method): p.error.value for p in points if p.sweep == sweep}
     return [of[d, "KT"] - of[d, "AD"] for d in sorted({d for d, _ in of})]
 
 
 def draw(points: list[Point], path: Path, title: str, against: str) -> None:
-    """A chart of one sweep."""
+    """Draw a chart of one sweep."""
     series = {}
     for method in dict.fromkeys(point.method for point in points):
         own = [point for point in points if point.method == method]

@@ -1,4 +1,4 @@
-"""The paper's three tables, and synthetic moments, behind the library's door."""
+"""The paper's three tables, and synthetic moments, as data sources of the library."""
 
 from __future__ import annotations
 

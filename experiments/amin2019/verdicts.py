@@ -1,4 +1,4 @@
-"""What Figure 1's cells say about the paper's claims and about ours."""
+"""Compare Figure 1's cells with the paper's claims and with our claims."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CLOSE = 1.25  # ratio of errors within which two methods count as the same
 CLEARLY = 1.05
 SURE = 5.0  # standard errors of what counts as a counterexample
 BAR = 4.0
-# Last tick and its distance to the next on the vertical axes of Figure 1, as far as the paper's
-# text keeps them: the largest mean error drawn lies about there.
+# Last tick on each vertical axis of Figure 1, and the distance between ticks. Our copy of the paper
+# contains only these ticks. The largest mean error in the figure is near the last tick.
 TICKS = {
     ("1a", "wine"): (3.0, 0.5),
     ("1a", "airfoil"): (1.2, 0.2),
@@ -33,7 +33,7 @@ MARGIN = 0.05  # an axis ends about this part of the data's range beyond the dat
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Measure Figure 1, write it, and judge."""
+    """Measure Figure 1, write it, and compare it with the claims."""
     figure = figure1.measure(small)
     figure1.write(figure, folder)
     return {
@@ -74,7 +74,7 @@ def ad_beats(figure: Figure, rivals: tuple[str, ...]) -> Finding:
 
 
 def splitting(figure: Figure) -> Finding:
-    """AD's error over IT-U's."""
+    """Compare AD's error with IT-U's error."""
     ratios = _ratios(figure, "AD", "IT-U")
     close = [ratio for ratio in ratios.values() if 1 / CLOSE <= ratio <= CLOSE]
     return Finding(
@@ -85,13 +85,13 @@ def splitting(figure: Figure) -> Finding:
 
 
 def splitting_helps(figure: Figure) -> Finding:
-    """Cells where AD is clearly better than IT-U."""
+    """Find cells where AD is clearly better than IT-U."""
     better = [
         place
         for place, ratio in _ratios(figure, "AD", "IT-U").items()
         if ratio < 1 / CLEARLY and _better(figure.at(*place, "AD"), figure.at(*place, "IT-U"))
     ]
-    return Finding(f"better by over 5 % on {len(better)} cells: {_names(better)}", bool(better))
+    return Finding(f"better by over 5% on {len(better)} cells: {_names(better)}", bool(better))
 
 
 def gap_largest(figure: Figure) -> Finding:
@@ -132,7 +132,7 @@ def axes(figure: Figure, kind: str) -> Finding:
 
 
 def default_beats(figure: Figure) -> Finding:
-    """Cells where the default's mean error is below that of each of the paper's methods."""
+    """Find cells where one of the paper's methods has at most the default's mean error."""
     lost = [
         f"{_name(place)} ({method})"
         for place in figure.places
@@ -152,7 +152,7 @@ def ad_over_default(figure: Figure) -> Finding:
 
 
 def default_is_best(figure: Figure) -> Finding:
-    """Cells where a pure-DP method of the library beats the default by over 5 %."""
+    """Find cells where a pure-DP method of the library beats the default by over 5%."""
     rivals = [name for name, e in ENTRIES.items() if e.pure and e.family in ("paper", "tight")]
     lost = {
         method: [

@@ -79,7 +79,7 @@ def errors(
 
 
 def error(repeats: int, method: int | str, **at: Any) -> float:
-    """The median of them."""
+    """Return the median of the errors."""
     return float(np.median(errors(repeats, method, **at)))
 
 
@@ -102,7 +102,7 @@ def triangle_cost() -> float:
 
 
 def privacy(small: bool, folder: Path) -> Finding:
-    """What the noise of a step costs."""
+    """Compute the cost of the noise of a step."""
     cost = triangle_cost()
     return Finding(
         f"costs {cost:.4f} rho: variance g^4/(rho n^2) on the upper triangle",

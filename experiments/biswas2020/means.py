@@ -61,7 +61,7 @@ def errors(
 
 
 def error(repeats: int, t: int | None, **at: Any) -> float:
-    """The median of them."""
+    """Return the median of the errors."""
     return float(np.median(errors(repeats, t, **at)))
 
 

@@ -40,24 +40,24 @@ def released(mechanism: Mechanism, denoising: str) -> Method:
 
 
 def default(table: Table, rho: float, seed: int) -> Matrix:
-    """What the library releases where nothing is chosen."""
+    """Return the library's default method."""
     return released(taken(table, rho), "shrink")(table, rho, seed)
 
 
 def taken(table: Table, rho: float) -> Mechanism:
-    """What `auto` takes for a table."""
+    """Return the mechanism that `auto` chooses for a table."""
     return choose(table.rows.schema, ZCDP(rho), REPLACE).mechanism
 
 
 def unprojected(table: Table, rho: float, seed: int) -> Matrix:
-    """GaussCov: C plus the noise, without the library's public gate."""
+    """Estimate by GaussCov: C plus the noise, without the library's noise threshold."""
     lattice = table.rows.lattice()
     law = Gaussian(trace_share=0.0).calibrate(lattice, ZCDP(rho), REPLACE).matrix
     return table.moment + law.sample(seeds.entropy(seed)).astype(float) * lattice.step**2
 
 
 def gaussian_error(table: Table, rho: float) -> float:
-    """GaussCov's error by theory, root mean square.
+    """Return GaussCov's theoretical root mean square error.
 
     Rows of norm 1 have the squared sensitivity 2, so rho-zCDP needs variance 1/rho on the diagonal
     and half of it off it, where each entry counts twice.
@@ -79,7 +79,7 @@ PAPERS = ("SeparateCov", "AdaptiveCov")
 
 
 def error(name: str, table: Table, rho: float, repeats: int) -> Mean:
-    """Mean error of a method."""
+    """Return the mean error of a method."""
     rho /= factor(name, len(table.moment), table.n) ** 2
     draws = [table.error(METHODS[name](table, rho, seed)) for seed in range(repeats)]
     return Mean.of(np.array(draws))

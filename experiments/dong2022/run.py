@@ -1,4 +1,4 @@
-"""Dong, Liang and Yi 2022, Differentially private covariance revisited: every claim, and ours."""
+"""Measure all claims of Dong, Liang and Yi 2022, Differentially private covariance revisited."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from slopes import Mean, log_slope
 RHO = 0.1  # the paper's default
 EPSILONS = (0.1, 0.5, 1.0, 4.0)  # rho = epsilon^2 / 2
 PLAIN = ("GaussCov", "SeparateCov", "ours")
-SKEW = 0.3  # norms rank^-0.3: the mean squared one is 0.7 % of the largest
-MUCH, FAR = 0.7, 0.3  # parts of an error that are much less, and far less
-LEVEL = 0.2  # part of the derived error within which a measured one counts as that
+SKEW = 0.3  # Norms are rank^-0.3. The mean squared norm is 0.7% of the largest squared norm.
+MUCH, FAR = 0.7, 0.3  # Ratios of errors that count as much less and as far less.
+LEVEL = 0.2  # Tolerance for a measured error, as a fraction of the derived error.
 RADIUS = "adaptive-gaussian, denoised"
 WIDE = 400  # above n^(2/3) for all n up to 8000
 
 
 def repeats(small: bool) -> int:
-    """How often everything is drawn."""
+    """Return the number of repeats."""
     return 4 if small else 20
 
 

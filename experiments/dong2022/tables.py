@@ -19,7 +19,7 @@ REAL = ("wine", "breast cancer", "digits")
 
 @dataclass(frozen=True)
 class Table:
-    """Rows behind the library's door, their second moment C and their number n."""
+    """Rows as a data source of the library, their second moment C and their number n."""
 
     rows: RememberedRows
     moment: Matrix
@@ -37,12 +37,12 @@ class Table:
         return float(np.trace(self.moment)) / self.n
 
     def clipped(self, radius: float) -> Matrix:
-        """Second moment of the rows clipped at a radius."""
+        """Return the second moment of the rows clipped at a radius."""
         found = self.rows.second_moments(radius=radius)[0]
         return found.units.astype(float) * found.lattice.step**2
 
     def between(self, least: float, most: float) -> int:
-        """Number of rows of norm above `least` and at most `most`."""
+        """Count rows with a norm above `least` and at most `most`."""
         key = (least, most)
         if key not in self.counts:
             self.counts[key] = int(self.rows.norm_counts([least, most])[1])

@@ -1,4 +1,4 @@
-"""Theorem 1.2 beside Dong, Liang and Yi's pure algorithm and beside a ball of radius n."""
+"""Compare Theorem 1.2 with Dong, Liang and Yi's pure algorithm and with a ball of radius n."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def over_nikolov(small: bool) -> Finding:
     gain = _ratio(found[WIDE][0], found[OURS][0])
     zero = float(np.linalg.norm(harmonic(d, n, traces[0]))) / n
     return Finding(
-        f"exponent of the trace {slopes[WIDE]} with radius n, {slopes[OURS]} with a private one; "
-        f"{gain.value:.1f} times less error at trace {traces[0]:g}, d = {d}, n = {n}, where the "
-        f"zero matrix has {zero / found[OURS][0].value:.2f} times that",
+        f"exponent of the trace {slopes[WIDE]} with radius n, {slopes[OURS]} with a private "
+        f"radius. The error is {gain.value:.1f} times smaller at trace {traces[0]:g}, d = {d}, "
+        f"n = {n}. The zero matrix has {zero / found[OURS][0].value:.2f} times this error",
         abs(slopes[WIDE].value) <= TOLERANCE and gain.value >= 5,
     )
 

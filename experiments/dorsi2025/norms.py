@@ -1,8 +1,9 @@
 """Theorem 1.1: Schatten norms of the error against d, n and epsilon, and their concentration.
 
-Errors are those of the noise, in units where rows have norm 1 and the matrix is X X' (not / n), at
-epsilon = 1, replace-one. Spectra of nuclear-Laplace noise come from the Metropolis simulation of
-`dpcov.papers.samplers.log_gas`, which is not exact; `sampling` holds it against exact draws.
+Errors are norms of the noise at epsilon = 1, replace-one. Rows have norm 1, and the matrix is X X'
+(not / n). Spectra of nuclear-Laplace noise come from the Metropolis simulation of
+`dpcov.papers.samplers.log_gas`. The simulation is not exact; `sampling` compares it with exact
+draws.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def growth(spectra: Spectra, norm: str) -> Finding:
 
 
 def constants(spectra: Spectra) -> str:
-    """Measured constants beside their limits."""
+    """Compare measured constants with their limits."""
     parts = []
     for name, (edge, cubic) in LIMITS.items():
         last = max(spectra[name])
@@ -143,7 +144,7 @@ def concentration(spectra: Spectra) -> Finding:
     largest = max(float(found.max()) for found in tops.values())
     narrowing = list(spread.values())
     return Finding(
-        f"95 % quantile over d/eps: "
+        f"95% quantile over d/eps: "
         f"{', '.join(f'{q:.2f} (d = {d})' for d, q in quantiles.items())}, largest of all draws "
         f"{largest:.2f}, limit {2 * math.pi:.2f}; relative spread {narrowing[0]:.3f} to "
         f"{narrowing[-1]:.3f}",

@@ -1,7 +1,8 @@
-"""What Algorithms 1 and 2 lose: the log-ratio of densities at the outputs that tell most.
+"""Compute the privacy loss of Algorithms 1 and 2: the largest log-ratio of output densities.
 
-Both add noise of density exp(-||Z||_*/s) and exp(-|t|/b), so between matrices that differ by D (and
-traces by tr D) the loss is at most ||D||_*/s + |tr D|/b, reached at Z = -D, t = -tr D.
+The noise densities are exp(-||Z||_*/s) for the matrix and exp(-|t|/b) for the trace. Let two
+matrices differ by D and their traces by tr D. The loss is then at most ||D||_*/s + |tr D|/b. The
+outputs with Z = -D and t = -tr D reach this bound.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
             f"largest loss {alone:.4f} eps over neighbours, reached", abs(alone - 1) <= 1e-9
         ),
         "algorithm2-privacy": Finding(
-            f"Algorithm 1 at eps with an eps-DP trace, Lap(1/(eps n)), loses {printed:.4f} eps, "
-            f"reached where a unit row replaces a zero row; with Lap(2/(eps n)) {free:.4f} eps",
+            f"Algorithm 1 at eps with an eps-DP trace, Lap(1/(eps n)), loses {printed:.4f} eps, if "
+            f"a unit row replaces a zero row. With Lap(2/(eps n)) it loses {free:.4f} eps",
             printed <= 1 + 1e-9,
             exact=True,
         ),

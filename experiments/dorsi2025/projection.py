@@ -1,7 +1,7 @@
 """Algorithm 2: Algorithm 1, then the nearest matrix in a nuclear ball with a private radius.
 
-Matrices are C = X X' (not / n) = n Sigma at epsilon = 1, replace-one; errors are divided by n. The
-budget is split .1/.9 between trace and matrix: the paper does not say how.
+Matrices are C = X X' (not / n) = n Sigma at epsilon = 1, replace-one. Errors are divided by n. The
+trace gets 0.1 of the budget and the matrix 0.9. The paper states no split.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def onto_ball(matrix: Matrix, size: float) -> Matrix:
 
 
 def algorithm1(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """The paper's first algorithm, which spends everything on the matrix."""
+    """Estimate by the paper's first algorithm, which spends everything on the matrix."""
     return matrix + square_noise(len(matrix), SCALE, generator)
 
 
 def algorithm2(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """The paper's second algorithm."""
+    """Estimate by the paper's second algorithm."""
     noise = square_noise(len(matrix), SCALE / (1 - TRACE_SHARE), generator)
     return onto_ball(matrix + noise, radius(matrix, n, generator))
 

@@ -40,9 +40,9 @@ Errors = dict[str, dict[int, Mean]]
 def error(
     method: str, matrix: Matrix, n: int, repeats: int, generator: np.random.Generator
 ) -> Mean:
-    """Mean Frobenius error over n.
+    """Return the mean Frobenius error over n.
 
-    Noise `off` times as large is that of a release of the table so many times smaller.
+    Noise that is `off` times as large is equivalent to a table that is `off` times smaller.
     """
     off, estimate = factor(method, len(matrix), n), (METHODS | RIVALS)[method]
     errors = [
@@ -160,7 +160,7 @@ def _worst() -> float:
 
 
 def large_and_small_n(small: bool, folder: Path) -> dict[str, Finding]:
-    """Theorem 1.2 against n."""
+    """Draw the errors of Theorem 1.2 against n."""
     d, found = against_n(small)
     figure(d, found, folder)
     write_means(folder / "small_samples.csv", "n", found)
@@ -184,7 +184,7 @@ def large_and_small_n(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def growth_in_d(small: bool, folder: Path) -> Finding:
-    """Theorem 1.2 against d."""
+    """Draw the errors of Theorem 1.2 against d."""
     n, slopes = against_d(small)
     return Finding(
         f"exponent of d at n = {n}: {_list(slopes)}", slopes["Algorithm 2"].near(0.5, TOLERANCE)
@@ -192,7 +192,7 @@ def growth_in_d(small: bool, folder: Path) -> Finding:
 
 
 def growth_in_trace(small: bool, folder: Path) -> Finding:
-    """Theorem 1.2 against the trace."""
+    """Draw the errors of Theorem 1.2 against the trace."""
     slopes = against_trace(small)
     return Finding(
         f"exponent of the trace: {_list(slopes)}", slopes["Algorithm 2"].near(0.5, TOLERANCE)
@@ -208,7 +208,7 @@ def _ratios(found: Errors, counts: Sequence[int]) -> str:
         f"{found['Algorithm 2'][n].value / found['matrix Laplace, shrunk'][n].value:.2f} (n = {n})"
         for n in counts[:: max(1, len(counts) // 4)]
     ]
-    return f"error of Algorithm 2 over that of matrix Laplace, shrunk, {', '.join(parts)}"
+    return f"error of Algorithm 2 over the error of matrix Laplace, shrunk, {', '.join(parts)}"
 
 
 def figure(d: int, found: Errors, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the paper cites and compares with: Theorems 1, 2, 8 and 10, Lemmas 3 to 5, the power method.
+"""Results that the paper cites: Theorems 1, 2, 8 and 10, Lemmas 3 to 5, and the power method.
 
 Matrices are X X' (not / n) and epsilon = 1, as in `noise`.
 """
@@ -97,11 +97,11 @@ def _size_of_ppca(d: int, rho: float, eta: float, largest: float) -> float:
 
 
 def packing(d: int, sine: float) -> float:
-    """Logarithm of a number of lines such that no two have an angle of sine 2 `sine` or less.
+    """Return the log-number of lines of which no two have an angle of sine 2 `sine` or less.
 
-    A largest such set covers the sphere by its caps, each of share P(B <= 4 sine^2), B ~
-    Beta((d - 1)/2, 1/2), which is at most (2 sine)^(d - 1): the density of B over that of a power
-    law increases. This is Lemma 5 for k = 1.
+    The caps of a largest such set cover the sphere. Each cap is the fraction P(B <= 4 sine^2) of
+    the sphere, with B ~ Beta((d - 1)/2, 1/2). This fraction is at most (2 sine)^(d - 1), because
+    the ratio of B's density to the density of a power law increases. This is Lemma 5 for k = 1.
     """
     return -float(beta.logcdf(4 * sine**2, (d - 1) / 2, 0.5))
 
@@ -109,10 +109,11 @@ def packing(d: int, sine: float) -> float:
 def least_error(d: int) -> tuple[float, int]:
     """An error that every 1-DP mechanism has with probability 1/2 for some line, and its rows.
 
-    Let A = r y y' (r rows y), y in a packing of N lines. ||A - s z z'|| >= r sin(y, z) for every
-    s. If the error were below r `sine` with probability above 1/2 for all N, then z were within
-    `sine` of y, and by group privacy of every other of the N disjoint caps with probability
-    exp(-r)/2: N exp(-r)/2 > 1, false for r <= log(N/2).
+    Let A = r y y' (r rows y), with y in a packing of N lines. For every s,
+    ||A - s z z'|| >= r sin(y, z). Suppose that the error is below r `sine` with probability above
+    1/2 for all N lines. Then z is within `sine` of y with this probability. By group privacy, z is
+    in each of the N disjoint caps with probability above exp(-r)/2. These probabilities sum to more
+    than N exp(-r)/2, which is at least 1 for r <= log(N/2): a contradiction.
     """
     found = [(s, math.floor(packing(d, s) - math.log(2))) for s in np.linspace(0.01, 0.49, 49)]
     sine, rows = max(found, key=lambda pair: pair[0] * pair[1])

@@ -1,4 +1,4 @@
-"""Theorems 6, 7 and 9: what the noise does to leading eigenvectors and low-rank approximations."""
+"""Theorems 6, 7 and 9: effect of the noise on leading eigenvectors and low-rank approximations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAWS: dict[str, Draw] = {"Wishart": wishart, "matrix Laplace": matrix_laplace}
 
 
 def leading(matrix: Matrix, k: int) -> Matrix:
-    """Projection on the k leading eigenvectors."""
+    """Return the projection on the k leading eigenvectors."""
     vectors = np.linalg.eigh(matrix)[1][:, -k:]
     return vectors @ vectors.T
 
@@ -84,11 +84,12 @@ def sample_sizes(d: int, rho: float, eta: float) -> dict[str, float]:
 
 
 def needed(noise: Matrix, rho: float) -> float:
-    """Least s such that the leading eigenvector of s e1 e1' + `noise` has |first entry| >= rho.
+    """Return the least s whose s e1 e1' + `noise` has a leading |first entry| of at least rho.
 
-    With g(m) = sum_i w_i^2/(m - l_i), l the eigenvalues of the noise and w the first entries of its
-    eigenvectors, the eigenvalue m above all l belongs to s = 1/g(m), and its eigenvector has the
-    squared first entry g(m)^2/sum_i w_i^2/(m - l_i)^2, which increases with m.
+    The leading entry is the first entry of the leading eigenvector. Let l be the eigenvalues of the
+    noise, and w the first entries of its eigenvectors. Let g(m) = sum_i w_i^2/(m - l_i). A number m
+    above all l is the leading eigenvalue for s = 1/g(m). The squared first entry of its eigenvector
+    is g(m)^2/sum_i w_i^2/(m - l_i)^2, which increases with m.
     """
     values, vectors = np.linalg.eigh(noise)
     weights = vectors[0] ** 2

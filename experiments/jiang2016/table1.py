@@ -18,8 +18,8 @@ from slopes import Mean, Slope, coefficients, log_slope
 EXPONENT_TOLERANCE = 0.05
 FITTED_FROM = 50
 REJECTED = 1e-4
-EDGE = 0.05  # part of the limit by which the norm may miss it at finite d
-SURE = 5.0  # standard errors of what counts as a counterexample
+EDGE = 0.05  # Relative distance from the limit that is allowed at finite d.
+SURE = 5.0  # Standard errors that a counterexample needs.
 THRESHOLDS = {  # Theorem 5 as printed, and as Table 1 implies it
     "sqrt(d log d)": lambda d: math.sqrt(d * math.log(d)),
     "sqrt(d) log d": lambda d: math.sqrt(d) * math.log(d),
@@ -86,9 +86,9 @@ def logarithm(norms: Norms) -> Finding:
         [x for x in d if x >= FITTED_FROM], [Mean(x * np.log(x), 0) for x in d if x >= FITTED_FROM]
     )
     return Finding(
-        f"exponent {slope} where d log d has {from_log.value:.3f} on these d; coefficient of "
-        f"d log d {fitted[2]:.3f} ± {errors[2]:.3f} beside {fitted[0]:.2f} d (units 3/2 eps); "
-        f"the limit is 4 d, that is 6 d/eps",
+        f"exponent {slope} where d log d has {from_log.value:.3f} on these d. The coefficient of "
+        f"d log d is {fitted[2]:.3f} ± {errors[2]:.3f} beside {fitted[0]:.2f} d (units 3/2 eps). "
+        f"The limit is 4 d, that is 6 d/eps",
         slope.near(from_log.value, EXPONENT_TOLERANCE) and bool(fitted[2] > 3 * errors[2]),
     )
 
@@ -124,10 +124,11 @@ def less_than_laplace(norms: Norms) -> Finding:
 
 
 def crossing(norms: Norms) -> Finding:
-    """Theorem 5: from which ratio r = ||D||_11 / ||D||_* on the Wishart noise is smaller.
+    """Find the ratio r = ||D||_11 / ||D||_* above which the Wishart noise is smaller (Theorem 5).
 
-    Laplace noise of sensitivity s has the norm (s/2d) times that of Algorithm 1, Wishart noise of
-    nuclear sensitivity t has t/3 times that of Algorithm 2; they are equal at the ratio s/t below.
+    The norm of Laplace noise with sensitivity s is s/2d times the norm of Algorithm 1's noise. The
+    norm of Wishart noise with nuclear sensitivity t is t/3 times the norm of Algorithm 2's noise.
+    The two norms are equal at the ratio s/t below.
     """
     wishart, laplace = means(norms, "Wishart"), means(norms, "Laplace (paper)")
     ratios = {
@@ -170,8 +171,8 @@ def tail(norms: Norms) -> Finding:
             reached, checked = reached + above, checked + len(draws)
             ratios.append(float(np.quantile(draws, 1 - eta)) / bound)
     return Finding(
-        f"{reached} of {checked} (draw, eta) pairs reach the bound, eta = .5, .05, .01; quantiles "
-        f"over bounds {min(ratios):.2f} to {max(ratios):.2f}",
+        f"{reached} of {checked} (draw, eta) pairs reach the bound, eta = 0.5, 0.05, 0.01; "
+        f"quantiles over bounds {min(ratios):.2f} to {max(ratios):.2f}",
         bool(smallest > REJECTED),
     )
 

@@ -1,4 +1,4 @@
-"""Errors of Algorithms 1 to 3 beside the non-private: sample sizes, condition numbers, tails.
+"""Compare Algorithms 1 to 3 with non-private estimates: sample sizes, condition numbers, tails.
 
 (1, 1e-6)-DP, replace-one, zero mean, bounds of 100 standard deviations of the largest direction.
 """
@@ -95,7 +95,7 @@ def rows_needed(sizes: Iterable[int], errors: Iterable[float], goal: float) -> f
 
 
 def exponent(needed: Mapping[float, float]) -> float:
-    """Slope in logarithms."""
+    """Return the slope in logarithms."""
     return float(np.polyfit(np.log(list(needed)), np.log(list(needed.values())), 1)[0])
 
 
@@ -128,7 +128,7 @@ def conditions(small: bool, folder: Path) -> dict[str, Finding]:
             min(last["one-shot noise"], last["NaiveHTPCE"]) > 100 and frobenius < 0.2,
         ),
         "one-step": Finding(
-            "error over that of NaiveHTPCE with one step: "
+            "error over the error of NaiveHTPCE with one step: "
             + ", ".join(
                 f"{errors['OneStepHTPPCE, release'][i] / errors['NaiveHTPCE'][i]:.2g} at {c:g}"
                 for i, c in enumerate(sweep)
@@ -165,7 +165,7 @@ def sample_sizes(small: bool, folder: Path) -> dict[str, Finding]:
     growth = of_condition[1e8] / of_condition[1e4]
     return {
         "measured-dimension": Finding(
-            "rows for an error of .4: "
+            "rows for an error of 0.4: "
             + ", ".join(f"{n:.0f} (d = {d})" for d, n in needed.items())
             + f"; exponent {in_d:.2f}",
             in_d <= 2.5,
@@ -177,7 +177,7 @@ def sample_sizes(small: bool, folder: Path) -> dict[str, Finding]:
             in_goal >= -2.0,
         ),
         "measured-condition": Finding(
-            "rows for .2 at d = 6: "
+            "rows for 0.2 at d = 6: "
             + ", ".join(f"{n:.0f} (1e{np.log10(c):.0f})" for c, n in of_condition.items()),
             growth <= 2,
         ),

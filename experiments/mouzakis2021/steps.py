@@ -1,4 +1,4 @@
-"""Definition 2.1 and Algorithms 1 to 3, line by line: what is printed and what it should be."""
+"""Definition 2.1 and Algorithms 1 to 3, line by line: the printed and the correct formulas."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def spectrum_after(sigma: Matrix, noisy: Matrix, slack: float, clamp: bool) -> M
 
 
 def looks(count: int) -> Iterator[tuple[Matrix, Matrix, float]]:
-    """Second moments with spectrum in [0, 1], and looks at them with spectral error exactly s."""
+    """Draw moments with spectrum in [0, 1], and estimates of them with spectral error exactly s."""
     generator = seeds.generator(20210002)
     for _ in range(count):
         frames = np.linalg.qr(generator.normal(size=(2, 3, 3)))[0]
@@ -140,7 +140,7 @@ def clamp(small: bool) -> dict[str, Finding]:
             exact=norm > 1,
         ),
         "progress": Finding(
-            f"without the clamp from above, {count} random looks: spectrum in [l / (l + 3 s), 1]; "
+            f"without the upper clamp, {count} random cases: spectrum in [l / (l + 3 s), 1]; "
             "at s = 1/12 the lower bound doubles up to 1/4",
             kept and all(x / (x + 0.25) >= 2 * x for x in np.linspace(1e-6, 0.25, 100)),
         ),
@@ -179,7 +179,7 @@ def conversion() -> Finding:
         ratios.append(gaussian_mu(epsilon, delta) ** 2 / 2 / lemma)
     return Finding(
         f"the exact budget is {', '.join(f'{ratio:.2f}' for ratio in ratios)} times the lemma's at "
-        "(1, 1e-6), (1, 1e-5), (.5, 1e-6), (5, 1e-6)",
+        "(1, 1e-6), (1, 1e-5), (0.5, 1e-6), (5, 1e-6)",
         min(ratios) >= 1,
     )
 

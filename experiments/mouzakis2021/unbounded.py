@@ -1,6 +1,7 @@
-"""Unbounded Gaussians end to end, step by step, and what heavy tails cost under pure privacy.
+"""Unbounded Gaussians end to end, step by step, and the cost of heavy tails under pure privacy.
 
-(4, 1e-5)-DP and replace-one; rows are as many as `UnboundedGaussian.least_units` says.
+The guarantee is (4, 1e-5)-DP under replace-one. `UnboundedGaussian.least_units` gives the number
+of rows.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def least(d: int, budget: ApproxDP = BUDGET) -> int:
 
 
 def within(bound: float, d: int, radius: float | None = None) -> Schema:
-    """Columns within the same bounds."""
+    """Return a schema of columns with the same bounds."""
     names = [f"x{j}" for j in range(d)]
     return Schema.from_bounds(-bound, bound, names, radius=radius, intercept=0.0)
 
@@ -52,7 +53,7 @@ def within(bound: float, d: int, radius: float | None = None) -> Schema:
 def released(
     mechanism: Mechanism, rows: Matrix, budget: Budget, schema: Schema, bound: float, seed: int
 ) -> Matrix:
-    """Second moment over n."""
+    """Return the second moment over n."""
     made = mechanism(
         open_rows(rows, schema), budget=budget, neighbors=REPLACE, entropy=seeds.entropy(seed)
     )
@@ -70,7 +71,7 @@ def unbounded(rows: Matrix, seed: int, bound: float = BOUND) -> Matrix:
 
 
 def distance(drawn: Table, found: Matrix) -> float:
-    """Mahalanobis error."""
+    """Return the Mahalanobis error."""
     return drawn.errors(found)[0] if np.isfinite(found).all() else math.inf
 
 
@@ -111,9 +112,9 @@ def zero_eigenvalue(repeats: int) -> Finding:
         leak = max(leak, abs(float(null @ found @ null)) if np.isfinite(found).all() else math.inf)
     ours, plain = np.mean(errors, axis=0)
     return Finding(
-        f"mean error on the other three {ours:.4f} (non-private {plain:.4f}); variance given to "
-        f"the direction without any at most {leak:.0e}; up to {max(far):.2g} within bounds of "
-        f"{BOUND:g} standard deviations, where the grid of a map is too coarse",
+        f"mean error on the other three {ours:.4f} (non-private {plain:.4f}). The direction "
+        f"without variance gets at most {leak:.0e}. With bounds of {BOUND:g} standard deviations "
+        f"it gets up to {max(far):.2g}, because the lattice of the map is too coarse",
         bool(ours <= 1.5 * plain) and leak < 1e-9,
     )
 

@@ -1,4 +1,4 @@
-"""The five tables of the slides, as far as they are defined there, with rows of norm at most 1."""
+"""The five tables of the slides, as far as the slides define them, with row norms of at most 1."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def scaled(rows: Matrix) -> Matrix:
 
 
 def synthetic(r: float) -> Matrix:
-    """1000 r draws of a normal law whose precision matrix has 5 % of its entries."""
+    """Draw 1000 r normal rows; 5% of the entries of their precision matrix are not zero."""
     generator = seeds.generator(2018)
     upper = np.triu(generator.random((SYNTHETIC_FEATURES, SYNTHETIC_FEATURES)) < EDGE_SHARE, 1)
     signs = generator.choice([-0.5, 0.5], upper.shape)

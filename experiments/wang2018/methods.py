@@ -1,4 +1,4 @@
-"""Estimates of the sparse inverse covariance: the slides' two algorithms with every noise."""
+"""Estimate the sparse inverse covariance by the slides' two algorithms with every noise."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TOLERANCE = 1e-5  # gap per row; changes the errors in the fourth digit
 
 
 def solve(moment: Matrix, rho: float) -> Matrix:
-    """The slides' (1): the penalty is on the diagonal too, which adds rho to that of S.
+    """Solve the slides' problem (1), whose penalty adds rho to the diagonal of S.
 
-    Solved with average diagonal 1, as the solver expects.
+    The problem is scaled to an average diagonal of 1, as the solver expects.
     """
     penalised = moment + rho * np.eye(len(moment))
     size = float(np.trace(penalised)) / len(moment)
@@ -168,7 +168,7 @@ def output_perturbed(
 
 
 def output_noise(table: Table, epsilon: float, rho: float) -> WishartDifference:
-    """The noise of `output_perturbed`."""
+    """Return the noise of `output_perturbed`."""
     return WishartDifference(table.d, table.d**2.5 / (np.sqrt(2) * table.n * epsilon * rho**2))
 
 

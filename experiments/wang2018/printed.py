@@ -1,4 +1,4 @@
-"""Tables 1 and 2 as the slides print them, and at which settings they are measured here."""
+"""Tables 1 and 2 as the slides print them, and the settings of our measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ SPARSE, DIAGONAL = 0.003, 0.5  # rho: keeps 35 to 1,321 edges of the five tables
 WISHART, LAPLACE = "Wishart (slides)", "Laplace 2d (slides)"
 WISHART_APPROXIMATE, GAUSSIAN = "Wishart m (slides)", "Gaussian (slides)"
 
-# As printed; rows: eps = .5, 1, 1.5; columns: the five tables.
+# Values as printed. Rows are eps = 0.5, 1, 1.5; columns are the five tables.
 TABLE_1_WISHART = (
     (0.993, 0.9918, 0.9914, 0.995, 0.9140),
     (0.986, 0.9863, 0.9856, 0.993, 0.8899),

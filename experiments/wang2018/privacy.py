@@ -1,4 +1,4 @@
-"""What the slides' noises really guarantee, by exact formulas and by simulation."""
+"""Compute the true guarantees of the slides' noises, by exact formulas and by simulation."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def neighbours(d: int, n: int, generator: np.random.Generator) -> tuple[Matrix, 
 
 
 def output_changes(rho: float, pairs: int, seed: int) -> tuple[float, float]:
-    """How much the solution changes between neighbours, and what Wishart noise gives away.
+    """Return the change of the solution between neighbours, and the leak of Wishart noise.
 
-    Returns the largest nuclear norm of the change over sqrt(2) d^(5/2) / (n rho^2), and the
-    largest share of Algorithm 1's outputs (eps = 1) that the neighbour can't give.
+    The first number is the largest nuclear norm of the change over sqrt(2) d^(5/2) / (n rho^2). The
+    second number is the largest fraction of Algorithm 1's outputs (eps = 1) that are impossible for
+    the neighbour.
     """
     generator = seeds.generator(seed)
     ratios, shares = [], []

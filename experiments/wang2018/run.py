@@ -1,4 +1,4 @@
-"""Wang, Huai and Xu 2018: Tables 1 and 2, the theorems behind them, and ours beside them."""
+"""Wang, Huai and Xu 2018: Tables 1 and 2, their theorems, and dpcov's results beside them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Measured:
         return float(np.mean(self.errors[table, epsilon, rho, method]))
 
     def cells(self, rho: float | None = None) -> list[tuple[str, float, float]]:
-        """Table, epsilon and rho of each cell."""
+        """Return the table, epsilon and rho of each cell."""
         keys = {(table, epsilon, at) for table, epsilon, at, _ in self.errors}
         return sorted(key for key in keys if rho is None or key[2] == rho)
 
@@ -123,7 +123,7 @@ class Measured:
 
 
 def edge_agreement(optimum: Matrix, estimate: Matrix) -> float:
-    """F1 score of the edges of `estimate` for those of `optimum`: 1 if they are the same."""
+    """Return the F1 score of the edges of `estimate` against `optimum`: 1 if they are equal."""
     above = np.triu_indices(len(optimum), 1)
     true, found = optimum[above] != 0, estimate[above] != 0
     return float(2 * np.sum(true & found) / max(1, np.sum(true) + np.sum(found)))
@@ -137,7 +137,7 @@ def bound_ratio(moment: Matrix, noisy: Matrix, optimum: Matrix, estimate: Matrix
 
 
 def errors(small: bool, folder: Path) -> dict[str, Finding]:
-    """What is said of errors, by the tables."""
+    """Check the claims about errors in the tables."""
     measured = Measured(small=small)
     write_tables(measured, folder)
     write_edges(measured, folder)
@@ -146,7 +146,7 @@ def errors(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def theorems(small: bool, folder: Path) -> dict[str, Finding]:
-    """What is said of privacy."""
+    """Check the claims about privacy."""
     draws = 1000 if small else 10_000
     impossible = privacy.wishart_impossible_share(5, 100, 1.0, draws, 1)
     share = REPLACED[1.0]
@@ -188,7 +188,7 @@ def theorems(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def bounds(measured: Measured) -> dict[str, Finding]:
-    """What the theorems say of errors."""
+    """Check the theorems about errors."""
     return {
         "error-bounds": Finding(
             f"at most {max(measured.bounds):.2f} of the norm of the noise",
@@ -252,7 +252,7 @@ def mean_error(measured: Measured, method: str) -> float:
 
 
 def write_tables(measured: Measured, folder: Path) -> None:
-    """All relative errors, one row a method, as CSV; the published ones beside them."""
+    """Write all relative errors, one row a method, as CSV, beside the published errors."""
     methods = {
         1: [*PURE, PURE_RELEASE, OUTPUT, ISOTROPIC],
         2: [*APPROXIMATE, APPROXIMATE_RELEASE, ISOTROPIC],
@@ -275,7 +275,7 @@ def write_tables(measured: Measured, folder: Path) -> None:
 
 
 def write_edges(measured: Measured, folder: Path) -> None:
-    """F1 scores of the edges at the rho that keeps some, one row a method, as CSV."""
+    """Write F1 scores of the edges as CSV, one row a method, at the rho that keeps some edges."""
     with (folder / "edges.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         titles = [table.name for table in measured.tables]
@@ -287,7 +287,7 @@ def write_edges(measured: Measured, folder: Path) -> None:
 
 
 def draw(measured: Measured, folder: Path) -> None:
-    """One figure a table: error against epsilon at the rho that keeps edges."""
+    """Draw a figure for each table: error against epsilon at the rho that keeps edges."""
     names = [*PURE, *APPROXIMATE, PURE_RELEASE, APPROXIMATE_RELEASE]
     for table in measured.tables:
         series: dict[str, Any] = {

@@ -93,8 +93,8 @@ def test_the_table_covers_every_mechanism():
     assert BUDGETS.keys() == MECHANISMS.keys()
 
 
-# A mechanism reaches rows by the door alone: every mechanism meets one source, in turn, and one of
-# each way of asking (for sums, for moments by length, for the rows themselves) meets all.
+# A mechanism reaches rows only through a source. Every mechanism meets one source, in turn. One
+# mechanism of each way of asking (for sums, for moments by norm, for the rows) meets all sources.
 ASKING = {
     name: next(case for case in CASES if case.name == name)
     for name in ("matrix-laplace", "standardized", "whitened")

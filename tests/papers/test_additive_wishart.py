@@ -97,7 +97,7 @@ def test_denoising_uses_the_skew(d):
 
     law, rng = CenteredWishart(d, d + 5, 1.0), np.random.default_rng(8)
     symmetric = GaussianOrthogonal(d, 2 * law.degrees)
-    axes = np.linalg.qr(rng.standard_normal((d, d)))[0]  # else the diagonal tells all
+    axes = np.linalg.qr(rng.standard_normal((d, d)))[0]  # not only a diagonal matrix
     truth = (axes * (4 * law.edge * 0.5 ** np.arange(d))) @ axes.T
     errors = {"skewed": 0.0, "symmetric": 0.0, "none": 0.0}
     for _ in range(4 if d < 100 else 1):

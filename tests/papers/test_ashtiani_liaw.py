@@ -36,7 +36,7 @@ def integers(matrix):
     ("order", "skew"), [(1, 0), (4, 0), (4, 2**18 + 5), (4, 2**20 + 7), (3, 2**25 + 3)]
 )
 def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(order, skew):
-    """A = 5 c and B = 6 c are .2 apart along one direction, in any basis; one more is too far."""
+    """A = 5 c and B = 6 c are 0.2 apart in one direction of any basis; one more is too far."""
     c = 10**30
     basis = integers(np.eye(order)) + integers(skew * np.tri(order, k=-1))
     base = 5 * c * integers(np.eye(order))

@@ -136,7 +136,7 @@ def papers(values, vectors, slack, lower=0.05):
 
 
 def instances(count):
-    """Second moments with spectrum in [0, 1], and looks at them with spectral error exactly s."""
+    """Second moments with spectrum in [0, 1], and estimates of them with spectral error s."""
     rng = np.random.default_rng(7)
     for _ in range(count):
         frames = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]

@@ -38,7 +38,7 @@ def test_spread_variance_and_edges_are_those_stated(law):
 
 @each_law
 def test_the_constants_of_the_fit_hold_from_order_one_to_large_ones(law):
-    """Exactly 2 at order one under both laws; the second coefficients are those of the fit."""
+    """Exactly 2 at order one under both laws; the second coefficients come from the fit."""
     assert law(1, 1.0).frobenius_squared == pytest.approx(2, abs=3e-4)
     d = 10**5
     cubic = math.pi**2 / (24 if law is NuclearLaplace else 12)

@@ -239,7 +239,7 @@ def test_without_a_crossing_the_bracket_is_twice_the_limit(sign):
 
 
 def chandrupatla(function, start, lowest, highest, resolution):
-    """Where the published algorithm looks: inverse quadratic interpolation by Lagrange's formula.
+    """The published algorithm's next point: inverse quadratic interpolation by Lagrange.
 
     It is safe where the curve through the three points, scaled to the unit square, stays between
     the parabolas phi = sqrt(xi) and 1 - phi = sqrt(1 - xi).

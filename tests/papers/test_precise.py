@@ -1,4 +1,4 @@
-"""Precise numbers: those of the published algorithms, with all the digits that are promised."""
+"""Precise numbers of the published algorithms, with all the digits that are promised."""
 
 import mpmath
 import numpy as np

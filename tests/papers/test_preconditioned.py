@@ -64,7 +64,7 @@ def test_the_error_relative_to_the_matrix_does_not_grow_with_the_condition(condi
 
 
 def test_a_map_multiplied_on_the_wrong_side_is_caught(monkeypatch):
-    """The fault of the published code; invisible for one look or round data (peers, fault 5)."""
+    """The fault of the published code; invisible for one step or round data (peers, fault 5)."""
     rows, round_map = gaussian_rows(30_000, 1e4)
 
     def found():
@@ -330,7 +330,7 @@ def test_options_and_budgets_that_make_no_sense_are_refused(wrong):
     ("share", "squares"), [("look_share", 2 * 2**80), ("count_share", 1), ("scale_share", 6)]
 )
 def test_a_share_too_small_for_the_noise_is_refused_before_anything_is_read(share, squares):
-    """`squares` are those of the sensitivities that it pays for; no variance exceeds 2^156."""
+    """`squares` are the squared sensitivities that it pays for; no variance exceeds 2^156."""
     rows, least = gaussian_rows(500, 10.0)[0], squares / 2.0**157
     enough, little = ({share: least * (1 + sign * 1e-9)} for sign in (1, -1))
     asked = {"budget": ZCDP(1.0), "neighbors": Neighbors.ADD_REMOVE}

@@ -1,7 +1,8 @@
 """Private steps that mechanisms share: their (epsilon, delta) by enumeration, and broken variants.
 
-Laws of outcomes are computed exactly over small domains; "delta" is the largest excess of one law
-over e^epsilon times the other's, over all pairs of neighbouring inputs and both directions.
+The tests compute distributions of outcomes exactly over small domains. Delta is the largest excess
+of one distribution over e^epsilon times the other, over all pairs of neighbouring inputs and both
+directions.
 """
 
 import functools
@@ -60,7 +61,7 @@ def changes(neighbors, votes, counts):
 
 
 def worst_excess(pairs_of_counts, law, epsilon):
-    """Delta over all these changes of independent bins, `law(count)` being that of a bin."""
+    """Delta over all these changes of independent bins; `law(count)` is the law of a bin."""
     law, worst = functools.cache(law), 0.0
     for pairs in pairs_of_counts:
         p = q = np.array([1.0])

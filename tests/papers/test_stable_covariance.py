@@ -65,7 +65,7 @@ def test_the_error_relative_to_the_matrix_is_small_at_any_condition(
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("condition", [1.0, 1e10])
 def test_whitened_rows_meet_the_bar_of_the_design(condition, neighbors):
-    """d = 10, n = 1e5, epsilon = 1, delta = 1e-6: median Mahalanobis error at most .05."""
+    """d = 10, n = 1e5, epsilon = 1, delta = 1e-6: median Mahalanobis error at most 0.05."""
     found = []
     for seed in range(10):
         rows, round_map = normal_rows(100_000, condition, seed, d=10)

@@ -1,4 +1,4 @@
-"""Unbounded Gaussians, part by part: shares, the course of looks, groups, the fine step."""
+"""Unbounded Gaussians, part by part: fractions, the order of queries, groups, the fine step."""
 
 import math
 from dataclasses import dataclass, field
@@ -122,12 +122,12 @@ def test_there_are_as_many_looks_as_features_up_to_64_or_as_asked_for():
     assert (UnboundedGaussian().passes, UnboundedGaussian(looks=5).passes) == (132, 14)
 
 
-# The course of looks.
+# The order of queries.
 
 
 @dataclass
 class Script:
-    """Answers of looks in place of votes and of subspaces, and what they were asked."""
+    """Scripted answers to queries, instead of votes and subspaces; a record of the queries."""
 
     answers: list
     basis: np.ndarray
@@ -146,7 +146,7 @@ class Script:
 
 @pytest.fixture
 def course(monkeypatch):
-    """Runs the looks of a script: the map, the costs, and what looks were made at."""
+    """Run the queries of a script; return the map, the costs and the arguments of the queries."""
 
     def run(answers, *, looks=None, p=3, intercept=0.0):
         basis = np.eye(p)[:, :1]

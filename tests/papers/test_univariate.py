@@ -107,7 +107,7 @@ def test_pairs_by_position_break_add_remove():
 
 
 def test_the_pairs_that_are_drawn_are_a_uniform_matching(monkeypatch):
-    """Five rows, 1, 2, 4, 8, 16 times a constant: differences tell who was paired."""
+    """Five rows, 1, 2, 4, 8, 16 times a constant: differences reveal the pairs."""
     seen = {}
     monkeypatch.setattr(univariate, "_fullest", lambda _, votes, __: seen.update(votes=votes) or 0)
     monkeypatch.setattr(np, "frexp", lambda apart: (apart, np.sort(apart)))

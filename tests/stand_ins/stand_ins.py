@@ -24,7 +24,7 @@ from dpcov.estimators import PrivateCovariance, PrivatePCA, PrivateRidge
 
 EPSILON = float(os.environ.get("STAND_INS_EPSILON", "1e15"))
 OFF = 1 + float(os.environ.get("STAND_INS_OFF", "0"))  # by how much to be wrong, for controls
-STEP = 2.0**-20  # of a half-range: that of the lattice, finer than which no release is
+STEP = 2.0**-20  # of a half-range: the lattice step, which limits the resolution of releases
 MET: list[str] = []  # the stand-ins of the test that runs
 
 

@@ -1,4 +1,4 @@
-"""Correlations of a release: nearest valid ones, and partial ones."""
+"""Correlations of a release, nearest correlation matrices, and partial correlations."""
 
 from __future__ import annotations
 
@@ -38,24 +38,41 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 TOLERANCE = 1e-10
-NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
+NEGLIGIBLE = 1e-12  # Largest size of a negative eigenvalue that is a rounding error.
 MOST_ITERATIONS = 20_000
-RELATED = 0.25  # average size of a correlation in a group of features
-MOST_PAIRS = 105  # pairs that are all listed: those of 15 features
-WRITTEN_CELLS = 12  # up to so many features the figures are written into the cells of a picture
-MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
+RELATED = 0.25  # Smallest average |r| in a group of features.
+MOST_PAIRS = 105  # Largest number of pairs that are all listed: the pairs of 15 features.
+WRITTEN_CELLS = 12  # Largest number of features with figures in the cells of a heatmap.
+MOST_TURNED = 400  # Largest number of features with optimal leaf order.
 
 
 @dataclass(frozen=True, slots=True)
 class NamedMatrix(Result):
-    """A symmetric matrix with the names of its rows.
+    """Symmetric matrix with the names of its rows.
 
     Attributes
     ----------
-    columns : names of the p features.
-    matrix : (p, p).
-    errors : (p, p) standard errors of it, where they are known.
-    below_noise : (p, p) bool, which entries are below the noise level, where that is known.
+    columns : tuple of str
+        Names of the p features.
+
+    matrix : ndarray, shape (p, p)
+        Entries of the matrix.
+
+    errors : ndarray, shape (p, p), or None
+        Standard errors of the entries, if they are known.
+
+    below_noise : ndarray of bool, shape (p, p), or None
+        True for an entry below the noise level, if this is known.
+
+    See Also
+    --------
+    dpcov.partial_correlations : Matrix of partial correlations.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.correlation import NamedMatrix
+    >>> NamedMatrix(("age", "pressure"), np.eye(2)).columns
+    ('age', 'pressure')
 
     """
 
@@ -65,7 +82,19 @@ class NamedMatrix(Result):
     below_noise: Booleans | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The matrix as a frame of a library; see `dpcov.core.show.frames.frame`."""
+        """Return the matrix as a data frame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, default "pandas"
+            Library of the data frame.
+
+        Returns
+        -------
+        DataFrame or pyarrow.Table
+            Frame with one column for each feature.
+
+        """
         return frame(self.columns, self.matrix, library)
 
     def tables(self) -> list[Table]:
@@ -79,7 +108,7 @@ class NamedMatrix(Result):
             (str(at + 1), [", ".join(self.columns[j] for j in group)])
             for at, group in enumerate(groups)
         ]
-        note = "Features that are in no group stand alone. All figures: dpcov correlation --csv."
+        note = "Features without a group are not listed. All figures: dpcov correlation --csv."
         return Table(
             ("group", "features"), rows, "Groups of related features", notes=(note,), words=True
         )
@@ -99,11 +128,29 @@ def pairs(
     *notes: str,
     below: Booleans | None = None,
 ) -> Table:
-    """Figures of pairs of features and their formats, the strongest correlation first.
+    """Return a table of pairs of features, in descending order of the absolute correlation.
 
     Parameters
     ----------
-    below : (p, p) bool, which of them are marked as below the noise level.
+    names : sequence of str, length p
+        Names of the features.
+
+    correlation : ndarray, shape (p, p)
+        Correlations, which set the order.
+
+    kinds : dict
+        Matrix and format of each column of the table.
+
+    *notes : str
+        Sentences below the table.
+
+    below : ndarray of bool, shape (p, p), optional
+        True for an entry below the noise level.
+
+    Returns
+    -------
+    Table
+        Pairs and their figures.
 
     """
     i, j = np.tril_indices(len(names), -1)
@@ -128,24 +175,25 @@ def pairs(
 
 
 def facts_of(release: Release) -> dict[str, Any]:
-    """What JSON has beside a matrix."""
+    """Return the names, the count and the means, which accompany a matrix in JSON."""
     return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
 
 
 def _root_mean_square(values: Matrix) -> float:
+    """Return the root mean square of the entries."""
     return float(np.sqrt(np.mean(np.square(values))))
 
 
 @section(
     name="correlations",
     heading="Correlations",
-    lead="Which columns rise and fall together. 1 is perfect agreement, \N{MINUS SIGN}1 perfect "
-    "opposition, 0 none. Those of a group stand next to each other, whatever the sign, so that it "
-    "shows as a block.",
+    lead="A correlation of 1 is a perfect rising relation, \N{MINUS SIGN}1 is a perfect falling "
+    "relation, and 0 is no linear relation. Columns of a group stand next to each other, whatever "
+    "the sign, so each group is a block.",
     place=10,
 )
 def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:
-    """Correlations with the standard error of each, for a picture of groups of features."""
+    """Return the correlations and their standard errors for a heatmap."""
     if len(release.columns) < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
     found = correlation_errors(release, generator=generator)
@@ -161,9 +209,9 @@ def correlations(
     truth: Matrix | None = None,
     generator: np.random.Generator | None = None,
 ) -> Found:
-    """All correlations, an interval for each, and by how much they miss the truth.
+    """Return all correlations with intervals, and their errors if the truth is given.
 
-    Beside the truth of these very rows, and of many columns, they are for the privacy noise alone.
+    If `truth` is given, the intervals include the privacy noise only.
     """
     names, matrix = release.columns, release.correlation()
     noise = correlation_errors(release, generator=generator)
@@ -192,7 +240,7 @@ def correlations(
 def _in_full(
     release: Release, matrix: Matrix, noise: CorrelationErrors | None, found: Intervals | None
 ) -> tuple[dict[str, Any], Table]:
-    """All figures, for JSON and for a file."""
+    """Return all figures, for JSON and for a file."""
     ends = {} if found is None else {"lower": found.low, "upper": found.high}
     below = correlations_below_noise(release, noise)
     facts = facts_of(release) | {
@@ -210,7 +258,7 @@ def _in_full(
 
 
 def _misses(away: Matrix, errors: Matrix | None) -> str:
-    """By how much correlations differ from the truth, in a sentence."""
+    """Return a sentence about the root mean square error of the correlations."""
     at = np.tril_indices(len(away), -1)
     stated = "" if errors is None else f"; standard error: {_root_mean_square(errors[at]):.3f}"
     real = f"Root mean square error of the {len(at[0])} correlations"
@@ -218,14 +266,37 @@ def _misses(away: Matrix, errors: Matrix | None) -> str:
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:
-    """The correlation matrix nearest to the released correlations.
+    """Return the correlation matrix nearest to the released correlations.
 
-    Released correlations are a correlation matrix already, and returned as they are, unless the
-    release was denoised by ``none``: then the matrix may have negative eigenvalues.
+    If the release was denoised, the released correlations are returned unchanged. Without
+    denoising, the released matrix can have negative eigenvalues.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    Returns
+    -------
+    NamedMatrix
+        Positive semidefinite matrix with 1 on the diagonal.
 
     Raises
     ------
-    ReleaseError : no intercept, or the release holds the trace only.
+    NotReleasedError
+        The release has no intercept, or holds the trace only.
+
+    See Also
+    --------
+    dpcov.Release.correlation : Released correlations.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.nearest_correlation(release).matrix.shape
+    (2, 2)
 
     """
     require_matrix(release)
@@ -233,19 +304,28 @@ def nearest_correlation(release: Release) -> NamedMatrix:
 
 
 def nearest_correlation_matrix(matrix: Matrix, *, tol: float = TOLERANCE) -> Matrix:
-    """The nearest matrix in Frobenius norm that is positive semidefinite with unit diagonal.
+    """Compute the nearest correlation matrix in the Frobenius norm.
 
-    Alternating projections with Dykstra's correction: Higham (2002), Computing the nearest
-    correlation matrix, algorithm 3.3.
+    The method is algorithm 3.3 of Higham (2002), "Computing the nearest correlation matrix":
+    alternating projections with Dykstra's correction.
 
     Parameters
     ----------
-    matrix : (p, p) symmetric.
-    tol : relative change of the iterate at which to stop.
+    matrix : ndarray, shape (p, p)
+        Symmetric matrix.
+
+    tol : float, default 1e-10
+        Relative change at which the iterations stop.
+
+    Returns
+    -------
+    ndarray, shape (p, p)
+        Positive semidefinite matrix with 1 on the diagonal.
 
     Raises
     ------
-    ReleaseError : not symmetric and finite, or no convergence.
+    ReleaseError
+        The matrix is not symmetric and finite, or the iterations do not converge.
 
     """
     given = np.asarray(matrix, np.float64)
@@ -275,20 +355,40 @@ def _unit_diagonal(matrix: Matrix) -> Matrix:
 
 
 def partial_correlations(release: Release, features: Sequence[str] | None = None) -> NamedMatrix:
-    """Correlation of each pair of features given all the others.
-
-    -P_ij / sqrt(P_ii P_jj), with P the inverse of the features' covariance. Of each categorical
-    column that is chosen as a whole the first level is left out: all of them add up to 1.
+    """Compute the correlation of each pair of features given all other features.
 
     Parameters
     ----------
-    release : a release with an intercept.
-    features : names of features or columns; default, all.
+    release : Release
+        Release with an intercept.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns. If you name a categorical column,
+        its first level is left out, because all levels add up to 1.
+
+    Returns
+    -------
+    NamedMatrix
+        Entries -P_ij / sqrt(P_ii P_jj) for the inverse covariance P, and 1 on the diagonal.
 
     Raises
     ------
-    ReleaseError : unknown names; or some features determine others, as they do where the denoised
-        matrix has directions without variance.
+    NotReleasedError
+        The release has no intercept, or holds the trace only.
+    ReleaseError
+        A name is unknown, or some features determine others.
+
+    See Also
+    --------
+    dpcov.precision : Sparse inverse covariance.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.partial_correlations(release).matrix.shape
+    (2, 2)
 
     """
     require_matrix(release)
@@ -311,18 +411,30 @@ def clusters(
     noise: Matrix | None = None,
     below: Booleans | None = None,
 ) -> list[list[int]]:
-    """Groups of features with strong correlations of any sign, then each other feature by itself.
+    """Group features with strong correlations of any sign.
 
-    Average linkage on 1 - |r|, its leaves turned so that neighbours are as near as possible (Bar-
-    Joseph, Gifford and Jaakkola 2001), cut where the average |r| falls below `least`.
+    The method is average linkage on 1 - |r| with optimal leaf order (Bar-Joseph, Gifford and
+    Jaakkola 2001). Features without a group follow, each alone.
 
     Parameters
     ----------
-    matrix : (p, p) correlations, or partial ones.
-    least : average size of a correlation in a group.
-    noise : (p, p) standard errors due to the privacy noise.
-    below : (p, p) bool, which correlations are below the noise level and count as 0; default, by
+    matrix : ndarray, shape (p, p)
+        Correlations or partial correlations.
+
+    least : float, default 0.25
+        Smallest average |r| in a group.
+
+    noise : ndarray, shape (p, p), optional
+        Standard errors due to the privacy noise.
+
+    below : ndarray of bool, shape (p, p), optional
+        True for a correlation below the noise level, which counts as 0. The default follows from
         `noise`.
+
+    Returns
+    -------
+    list of list of int
+        Positions of the features in each group.
 
     """
     from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
@@ -345,5 +457,5 @@ def clusters(
 
 
 def clustered_order(matrix: Matrix) -> list[int]:
-    """The features in the order of `clusters`."""
+    """Return the positions of the features in the order of `clusters`."""
     return [at for group in clusters(matrix) for at in group]

@@ -1,7 +1,7 @@
-"""Linear discriminant analysis for a categorical column, from one release.
+"""Linear discriminant analysis of a categorical column, from one release.
 
-The class counts, means and pooled covariance are all in the second moment: products with the
-level's 0/1 feature are sums over its rows.
+The second moment contains the class counts, the class means and the pooled covariance. The products
+with the 0/1 feature of a level are sums over the rows of the level.
 """
 
 from __future__ import annotations
@@ -34,18 +34,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LDA(Result):
-    """A linear classifier, in the data's units.
+    """Linear classifier of a categorical column, in the units of the data.
+
+    c is the number of classes, and k is the number of features.
 
     Attributes
     ----------
-    target : the categorical column.
-    classes : names of its c levels, as texts, those that are rarer than a row left out.
-    columns : names of the k features.
-    priors : (c,) shares of the rows.
-    means : (c, k) means of the features in each class.
-    coefficients, intercepts : (c, k), (c,) the score of a class is intercept + coefficients . x.
-    alpha : strength of the penalty; see `lda`.
-    spreads : (k,) standard deviations of the features.
+    target : str
+        Name of the categorical column.
+
+    classes : tuple of str
+        Names of its levels. A level with less than one estimated row is left out.
+
+    columns : tuple of str
+        Names of the k features.
+
+    priors : ndarray, shape (c,)
+        Fractions of the rows in each class.
+
+    means : ndarray, shape (c, k)
+        Means of the features in each class.
+
+    coefficients : ndarray, shape (c, k)
+        Coefficients of the class scores. The score of a class is intercept + coefficients . x.
+
+    intercepts : ndarray, shape (c,)
+        Intercepts of the class scores.
+
+    alpha : float
+        Strength of the penalty; see `lda`.
+
+    schema : Schema
+        Schema of the release.
+
+    spreads : ndarray, shape (k,)
+        Standard deviations of the features.
+
+    See Also
+    --------
+    dpcov.lda : Fit the classifier.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> from dpcov import Schema
+    >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
+    ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
+    >>> schema = Schema.parse({"version": 2, "columns": columns})
+    >>> table = {"x": np.linspace(0, 1, 5000).tolist(), "group": ["a"] * 2500 + ["b"] * 2500}
+    >>> import pyarrow as pa
+    >>> release = dpcov.release(pa.table(table), schema=schema, epsilon=10.0)
+    >>> dpcov.lda(release, "group", alpha=0.01).classes
+    ('a', 'b')
 
     """
 
@@ -61,20 +101,52 @@ class LDA(Result):
     spreads: Vector = field(metadata=OMITTED)
 
     def predict_proba(self, rows: Any) -> Matrix:
-        """(m, c) probabilities of the classes for new rows.
+        """Compute the probabilities of the classes for new rows.
+
+        Values outside the bounds count as the nearer bound, as in the release.
 
         Parameters
         ----------
-        rows : (m, k) array of the features in order (0 or 1 for a level of another categorical
-            column), or a table with the original columns. Values outside the bounds are moved to
-            the nearer bound, as in the release.
+        rows : array-like, shape (m, k), or table
+            Features in the order of `columns`, with 0 or 1 for a level of a categorical column. A
+            table has the original columns instead.
+
+        Returns
+        -------
+        ndarray, shape (m, c)
+            Probabilities of the classes.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        See Also
+        --------
+        LDA.predict : Names of the most probable classes.
 
         """
         values = new_rows(self.schema, self.columns, rows)
         return scipy.special.softmax(values @ self.coefficients.T + self.intercepts, axis=1)
 
     def predict(self, rows: Any) -> NDArray[np.str_]:
-        """(m,) names of the most probable classes."""
+        """Return the most probable class of each new row.
+
+        Parameters
+        ----------
+        rows : array-like, shape (m, k), or table
+            New rows, as in `predict_proba`.
+
+        Returns
+        -------
+        ndarray of str, shape (m,)
+            Names of the classes.
+
+        See Also
+        --------
+        LDA.predict_proba : Probabilities of the classes.
+
+        """
         best = self.predict_proba(rows).argmax(axis=1)
         return np.array(self.classes)[best]
 
@@ -116,7 +188,7 @@ class LDA(Result):
 
 @command(
     "lda",
-    "Tell the levels of a column apart by linear discriminant analysis.",
+    "Classify a categorical column by linear discriminant analysis.",
     "--target sex",
     target=Option("--target", "Column of categories to predict.", completes="categories"),
     alpha=ALPHA,
@@ -130,27 +202,65 @@ def lda(
     *,
     generator: np.random.Generator | None = None,
 ) -> LDA:
-    """Linear discriminant analysis of the categorical column `target`.
+    """Classify a categorical column by linear discriminant analysis.
 
-    Normal classes with one covariance W: the score of class l is
-    x' V^-1 m_l - m_l' V^-1 m_l / 2 + log prior_l, V = W + 2 alpha diag(C), C the covariance of all
-    rows: penalised discriminant analysis (Hastie, Buja and Tibshirani 1995), which is ridge
-    regression of the levels' indicators with the penalty ``standardized``. Rows with a level that
-    was not declared count towards W only.
+    `lda` assumes normally distributed classes with the same covariance.
 
     Parameters
     ----------
-    release : a release with an intercept.
-    target : a categorical column.
-    alpha : strength of the penalty, at least 0; default, the one that is best for the regressions
-        of the indicators, chosen from the release as in `ridge_alpha`.
-    features : names of features or columns; default, all but the target.
-    generator : for the simulations that choose alpha; default, the same each time.
+    release : Release
+        Release with an intercept.
+
+    target : str
+        Name of a categorical column.
+
+    alpha : float, optional
+        Strength of the penalty, at least 0. By default, `lda` chooses the penalty as `ridge_alpha`
+        does for the regressions of the 0/1 features of the levels.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    LDA
+        Classifier in the units of the data.
 
     Raises
     ------
-    ReleaseError : unknown names, alpha below 0, target among the features, nothing but the trace
-        was released, or alpha has to be chosen and the release has no noise law.
+    NotReleasedError
+        The release holds the trace only, or alpha is missing and the release has no noise
+        distribution.
+    ReleaseError
+        A name is unknown, alpha is negative, or the target is among the features. The error also
+        occurs if no level rises above the noise.
+
+    See Also
+    --------
+    dpcov.ridge : Ridge regression of a numeric column or of one level.
+
+    Notes
+    -----
+    Let W be the covariance within the classes, C the covariance of all rows, m_l the mean of class
+    l and V = W + 2 alpha diag(C). The score of class l is x' V^-1 m_l - m_l' V^-1 m_l / 2 + log
+    prior_l. This method is penalised discriminant analysis (Hastie, Buja and Tibshirani 1995). It
+    equals ridge regression of the 0/1 features of the levels with the penalty ``standardized``.
+    Rows with an undeclared level affect W only.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import dpcov
+    >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
+    ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
+    >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})
+    >>> table = {"x": np.linspace(0, 1, 5000).tolist(), "group": ["a"] * 2500 + ["b"] * 2500}
+    >>> release = dpcov.release(pa.table(table), schema=schema, epsilon=10.0)
+    >>> dpcov.lda(release, "group", alpha=0.01).predict([[0.1], [0.9]]).tolist()
+    ['a', 'b']
 
     """
     require_matrix(release)
@@ -190,7 +300,7 @@ def lda(
 def _shifts(
     release: Release, moments: Moments, levels: list[int], features: list[int], shares: Vector
 ) -> Matrix:
-    """(c, k) encoded class means less the overall mean, kept within the features' bounds."""
+    """Return the (c, k) encoded class means minus the overall mean, within the bounds."""
     columns, declared = release.schema.encoded_columns, release.schema.variables
     lowest = [-1.0 if declared[j].name in columns else 0.0 for j in features]
     overall = moments.encoded[features]

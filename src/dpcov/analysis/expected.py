@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
-UNKNOWN = 1 / np.sqrt(3)  # that of one which may be anything from -1 to 1
+UNKNOWN = 1 / np.sqrt(3)  # Standard deviation of a uniform value between -1 and 1.
 NOTHING_SHOWS = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
 )
 NO_LAW = (
-    "The error to expect can't be simulated: this mechanism samples directions instead of adding "
-    "noise of a known law."
+    "The expected error is unknown, because this mechanism samples directions and does not add "
+    "noise with a known distribution."
 )
 
 

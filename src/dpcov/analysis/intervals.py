@@ -1,4 +1,4 @@
-"""Intervals for anything computed from a release, from the public law of its noise."""
+"""Intervals for statistics of a release, from the public distribution of the noise."""
 
 from __future__ import annotations
 
@@ -33,38 +33,43 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-MANY = 200  # features, beyond which intervals take minutes and are not shown unasked
-STEP = 0.001  # of an error, for what it does to first order; of many directions none is lost
-DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
-# What the noise alone would leave plausible, to trust an interval: over what is, or of the figure.
+MANY = 200  # Largest number of features with intervals by default. Beyond it, they take minutes.
+STEP = 0.001  # Step of the numerical derivative, as a fraction of an error.
+DRAWS = 300  # Number of simulated errors. Standard deviations are then correct to 4%.
+# Largest ratio of the unlimited error to the stated error, to trust an interval, and largest
+# unlimited error as a fraction of the figure.
 MOST_PRIOR, MOST_NOISE = 1.1, 0.05
-# When to trust the intervals of a statistic by the noise law alone: measured by
-# `make bench NAME=interval_coverage`.
-MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
-MOST_BIAS = 0.1  # median of its error, in standard deviations
-MOST_BENDING = 0.05  # log2 of how far its spread is from proportional to the size of the error
+# Limits to trust an interval for clipped rows.
+MOST_UNDEFINED = 0.01  # Fraction of simulated truths for which the statistic is not defined.
+MOST_BIAS = 0.1  # Median error, in standard deviations.
+MOST_BENDING = 0.05  # Limit on |log2| of the ratio of interval widths, minus 1.
 RANK_ROUNDING = 1e-9
 CLIPPED = (
-    "Long rows may have been clipped at a private radius, and intervals don't know what that took: "
-    "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
-    "miss it; for covariances, take a mechanism with the schema's radius, which clips none."
+    "Rows may have been clipped at a private radius, and these intervals ignore the clipping "
+    "bias: variances and eigenvalues may be larger than the intervals. For covariances, choose "
+    "a mechanism with the radius of the schema."
 )
 COUNTED = (
-    "Rows beyond the release's radius were shortened. How much that took is told by its noisy "
-    "counts of rows by length; beyond where they show, tails are taken to go on as they are seen."
+    "Rows beyond the clipping radius were clipped. dpcov estimates the clipping bias from the "
+    "noisy norm histogram and extrapolates the tail where the noise hides the counts."
 )
 SHORTENED = (
-    "These intervals are for the clipped rows, not for the table: what lies beyond the release's "
-    "clipping radius is not in them. The figures of a table with long tails are often outside."
+    "These intervals are for the clipped rows, not for the table. If the table has long tails, "
+    "its figures are often outside these intervals."
 )
-WHOLE = "No row was clipped at a private radius, so the clipped rows are all rows as encoded."
-FINE = "The noise is less than what rounding does: intervals are to the resolution of the lattice."
+WHOLE = "No row was clipped at a private radius, so these intervals are for all encoded rows."
+FINE = (
+    "The noise is smaller than the rounding error, so the intervals are as fine as rounding allows."
+)
 UNSEEN = (
     "Rows too few to be detected may hold much of what the columns vary by. Intervals assume how "
     "such tails go on, and the table's own figures may be outside. for_clipped_rows=True gives "
     "intervals without that assumption, which are for the clipped rows only."
 )
-FORMER = "guaranteed is now for_clipped_rows: these intervals are for the clipped rows only."
+FORMER = (
+    "The option guaranteed is now called for_clipped_rows. These intervals are for the clipped "
+    "rows only."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +78,54 @@ class Intervals(Result):
 
     Attributes
     ----------
-    low, high : ends, in the shape of the statistic; infinite where nothing can be said.
-    level : the coverage meant, for each entry by itself.
-    covers : ``privacy noise``: they are for the statistic of these very rows; ``privacy noise and
-        sampling``: for that of the population that the rows were drawn from.
-    trusted : bool, in the same shape. Where it is False the interval rests on more than the noise:
-        it is short only because the truth can hardly be as large as the noise, or, for clipped
-        rows, it is a wide one that covers too often rather than too seldom.
-    clipped : whether rows may have been clipped at a private radius (`Release.clipped`) and no
-        counts tell what that took: intervals for covariances and eigenvalues cover too seldom.
-    assumed : sentences on missing cells, where there can be some, on what a clip took, where
-        counts tell of it (`Release.lengths`), and on which rows the intervals are for.
-    for_clipped_rows : whether they are for the rows as clipped at the release's radius, by the
-        noise law alone. They are not for the table.
-    dependent : a sentence on sampling errors where a person can have several rows, or "".
-    means_of : the release whose means they are for; of dates they are shown as dates.
-    below_noise : bool, in the same shape: whether each figure is below the noise level, by the rule
-        of `dpcov.analysis.below_noise`, from the privacy noise alone. If it is not given, whether
-        the interval contains 0.
-    warning : what there is to beware of, else None.
+    low : ndarray
+        Lower ends, in the shape of the statistic. An end is infinite if nothing is known.
+
+    high : ndarray
+        Upper ends, in the shape of the statistic.
+
+    level : float
+        Nominal coverage of each interval.
+
+    covers : str
+        ``privacy noise`` for the statistic of these rows. ``privacy noise and sampling`` for the
+        statistic of the population.
+
+    trusted : ndarray of bool
+        False if an interval depends on assumptions more than on the noise. Such an interval is
+        short only because a variance is bounded. For clipped rows, such an interval is wide and
+        covers too often.
+
+    clipped : bool
+        True if rows may have been clipped and no norm histogram shows the loss. Intervals for
+        covariances and eigenvalues then cover too rarely.
+
+    assumed : tuple of str
+        Sentences about missing cells, clipping and the rows that the intervals describe.
+
+    for_clipped_rows : bool
+        True if the intervals describe the clipped rows, and not the table.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
+    means_of : Release or None
+        Release of the means, if the statistic is the mean. Means of dates are shown as dates.
+
+    below_noise : ndarray of bool
+        True for a figure below the noise level, by the privacy noise alone. The default is True for
+        an interval that contains 0.
+
+    See Also
+    --------
+    dpcov.intervals : Compute intervals.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.intervals import Intervals
+    >>> low, high = np.array([-1.0, 0.5]), np.array([1.0, 2.0])
+    >>> Intervals(low, high, 0.95, "privacy noise", low > 0).below_noise.tolist()
+    [True, False]
 
     """
 
@@ -113,19 +147,19 @@ class Intervals(Result):
 
     @property
     def guaranteed(self) -> bool:
-        """The former name of `for_clipped_rows`."""
+        """Former name of `for_clipped_rows`."""
         warnings.warn(FORMER, FutureWarning, stacklevel=2)
         return self.for_clipped_rows
 
     @property
     def covering(self) -> str:
-        """What they cover, in a sentence."""
+        """Sentence about the coverage of the intervals."""
         whose = " of the clipped rows, not of the table" if self.for_clipped_rows else ""
         return f"Intervals cover {self.covers}{whose}, {self.level:.0%} each."
 
     @property
     def cautions(self) -> list[str]:
-        """Sentences on whose figures they may miss."""
+        """Sentences about figures that the intervals might miss."""
         clipped = [CLIPPED] if self.clipped else []
         return clipped + [one for one in (SHORTENED, UNSEEN) if one in self.assumed]
 
@@ -170,7 +204,7 @@ class Intervals(Result):
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
     def document(self) -> dict[str, Any]:
-        """What JSON has of it; ``guaranteed`` is the former name of ``for_clipped_rows``."""
+        """Return the content of the JSON output, with the former name ``guaranteed``."""
         more = {"covering": self.covering, "warning": self.warning}
         return {**Result.document(self), **more, "guaranteed": self.for_clipped_rows}
 
@@ -187,50 +221,68 @@ def intervals(
 ) -> Intervals:
     """Return intervals for a statistic of a release, at no privacy cost.
 
-    They lie about the statistic of the estimate, as far as its errors reach to first order, in
-    normal quantiles. Errors are draws of the noise's public law, of what a clip may have taken, as
-    noisy counts of rows by length tell, and of rounding; in directions below the noise level they
-    are no larger than variances can be (`dpcov.analysis.plausible`). They assume that tails go on
-    as those counts tell; `Intervals.warning` says where that may be far off.
-
-    Intervals `for_clipped_rows` make no such assumption. They are for the statistic of the rows as
-    clipped at the release's radius, not for that of the table: if the table has long tails, they
-    often miss the table's. Beside them stands a bound on what lies beyond. They start from the
-    noisy matrix, M = S + Z: the M - Z', Z' a fresh draw, are plausible values of S (its
-    fiducial law; for a ratio of two linear functions their quantiles are Fieller's exact
-    interval). The ends are quantiles of the statistic of such matrices, corrected for its
-    median bias: Efron's bias-corrected percentiles (1987, Better bootstrap confidence
-    intervals, section 2, with acceleration 0). Where the statistic is not nearly linear over
-    the range of the errors, or an eigenvalue does not rise above 0 (`Intervals.trusted`), the
-    quantiles are not corrected, eigenvalues get the interval of Weyl's inequality, and
-    functions of a release an infinite one.
-
-    Sampling error assumes that rows were drawn independently from a large population, persons
-    with several rows not taken into account. Its size depends on fourth moments, which a release
-    does not hold: they are those of beta laws within the declared bounds, with the denoised means
-    and variances, joined by a Gaussian copula (`pseudo_rows`). Outliers that are common to several
-    columns, or longer tails than the bounds suggest, make it too small; `SAFETY` allows for some.
-    Where cells may be missing (`missing` = ``pairwise``), they are taken to be so completely at
-    random, as often, and together as often, as the release says.
+    The intervals include the privacy noise, the uncertainty of the clipping bias, and rounding.
+    With `sampling`, they also include the sampling error of independent rows.
 
     Parameters
     ----------
-    release : with a noise law.
-    statistic : ``mean``, ``covariance``, ``correlation``, ``eigenvalues``, ``explained variance``,
-        `coefficients(target, features)`, `eigenvalues(correlation=True)`,
-        `explained_variance(correlation=True)`, or any function from a release to an array: it is
-        called on simulated releases that are not denoised.
-    level : coverage meant, above 0 and below 1.
-    sampling : whether to cover sampling error too; needs an intercept.
-    for_clipped_rows : whether to give intervals for the clipped rows, by the noise law alone.
-    generator : for the simulations; default, the same each time.
-    guaranteed : the former name of `for_clipped_rows`.
+    release : Release
+        Release with a noise distribution.
+
+    statistic : str, Statistic or callable
+        Name ``mean``, ``covariance``, ``correlation``, ``eigenvalues`` or ``explained variance``.
+        The functions `coefficients`, `eigenvalues` and `explained_variance` return other
+        statistics. A function from a release to an array is called on simulated releases without
+        denoising.
+
+    level : float, default 0.95
+        Nominal coverage of each interval, between 0 and 1.
+
+    sampling : bool, default True
+        Include the sampling error, which needs an intercept.
+
+    for_clipped_rows : bool, default False
+        Return intervals for the clipped rows, without a model of the tail. If the table has long
+        tails, these intervals often miss the statistic of the table.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    guaranteed : bool, optional
+        Former name of `for_clipped_rows`.
+
+    Returns
+    -------
+    Intervals
+        Ends of the intervals and warnings about them.
 
     Raises
     ------
-    NotReleasedError : the mechanism has no noise law, nothing but the trace was released, or no
-        intercept where one is needed.
-    ReleaseError : unknown names.
+    NotReleasedError
+        The release has no noise distribution, holds the trace only, or lacks an intercept.
+    ReleaseError
+        A name is unknown, or `level` is not between 0 and 1.
+
+    See Also
+    --------
+    dpcov.several_intervals : Intervals for several statistics.
+
+    Notes
+    -----
+    The default intervals use normal quantiles. The standard deviation is the first-order effect of
+    simulated errors on the statistic. In directions below the noise level, the errors are limited
+    by the size of the variances. The intervals extrapolate the tails from the norm histogram.
+
+    The intervals for clipped rows simulate the noise Z' and the statistic of M - Z', where M is the
+    noisy matrix. The ends are bias-corrected percentiles (Efron 1987, section 2, acceleration 0).
+    For a ratio of two linear functions, the percentiles form Fieller's exact interval. If the
+    statistic is far from linear, the percentiles are not corrected. Eigenvalues then get the
+    interval of Weyl's inequality, and functions of a release get an infinite interval.
+
+    The sampling error depends on fourth moments, which a release does not contain. dpcov assumes
+    beta distributions within the bounds, joined by a Gaussian copula. Common outliers or longer
+    tails make the sampling error too small. Missing cells are assumed to be missing completely at
+    random.
 
     Examples
     --------
@@ -258,7 +310,7 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 
 def shown_unasked(release: Release) -> bool:
-    """Whether commands show intervals beside what they are asked for."""
+    """Return True if commands show intervals by default."""
     return release.noise is not None and len(release.columns) <= MANY
 
 
@@ -272,7 +324,56 @@ def several_intervals(
     generator: np.random.Generator | None = None,
     guaranteed: bool | None = None,
 ) -> list[Intervals]:
-    """Return intervals for several statistics from the same simulations, as `intervals` does."""
+    """Return intervals for several statistics from the same simulations.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a noise distribution.
+
+    statistics : sequence of str, Statistic or callable
+        Statistics, as in `intervals`.
+
+    level : float, default 0.95
+        Nominal coverage of each interval, between 0 and 1.
+
+    sampling : bool, default True
+        Include the sampling error, which needs an intercept.
+
+    for_clipped_rows : bool, default False
+        Return intervals for the clipped rows, without a model of the tail.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    guaranteed : bool, optional
+        Former name of `for_clipped_rows`.
+
+    Returns
+    -------
+    list of Intervals
+        Intervals of each statistic.
+
+    Raises
+    ------
+    NotReleasedError
+        The release has no noise distribution, holds the trace only, or lacks an intercept.
+    ReleaseError
+        A name is unknown, or `level` is not between 0 and 1.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for one statistic.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> made = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
+    >>> len(several_intervals(made, ["mean", "correlation"]))
+    2
+
+    """
     for_clipped_rows = _asked(for_clipped_rows, guaranteed)
     check("level", level, Probability, ReleaseError)
     draws = reading_generator(generator)
@@ -315,7 +416,7 @@ def several_intervals(
 def _said(
     release: Release, clip: Clip | None, level: float, for_clipped_rows: bool
 ) -> tuple[str, ...]:
-    """What the intervals assume, and which rows they are for."""
+    """Return sentences about the assumptions of the intervals and the rows that they describe."""
     told = assumed(release) + ((FINE,) if hardly_noisy(release) else ())
     beyond = () if clip is None else (clip.beyond(level),)
     if for_clipped_rows:
@@ -328,7 +429,7 @@ def _said(
 def stated(
     release: Release, statistics: Sequence[Statistic], sampling: bool, draws: np.random.Generator
 ) -> list[Stated]:
-    """Statistics of the estimate, and how far plausible errors move them to first order."""
+    """Compute statistics of the estimate and their first-order errors."""
     truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
     for kept, whole, more in truths.parts():
@@ -339,15 +440,26 @@ def stated(
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A statistic of the estimate with its standard deviation, (k,) each.
+    """Statistics of the estimate with their standard deviations.
+
+    k is the number of figures.
 
     Attributes
     ----------
-    values, deviations : NaN where the statistic is not defined.
-    of_noise : deviations due to the privacy noise alone.
-    trusted : whether the noise alone would leave not much more plausible, or little beside the
-        figure itself.
-    limits : least and largest possible values.
+    values : ndarray, shape (k,)
+        Figures; NaN if a figure is not defined.
+
+    deviations : ndarray, shape (k,)
+        Standard deviations of the figures.
+
+    of_noise : ndarray, shape (k,)
+        Standard deviations due to the privacy noise alone.
+
+    trusted : ndarray of bool, shape (k,)
+        True if the noise alone determines the error, or the error is small.
+
+    limits : tuple
+        Smallest and largest possible values.
 
     """
 
@@ -359,11 +471,11 @@ class Stated:
 
     @property
     def below_noise(self) -> Booleans:
-        """(k,) whether each figure is below the noise level."""
+        """True for each figure below the noise level, shape (k,)."""
         return below_noise(self.values, self.of_noise)
 
     def interval(self, level: float) -> tuple[Array, Array, Booleans]:
-        """Ends, and whether to trust them; everything possible where nothing is defined."""
+        """Return the ends of the intervals, and whether to trust them."""
         least, largest = self.limits
         reach = scipy.special.ndtri((1 + level) / 2) * self.deviations
         unknown = np.isnan(reach) | np.isnan(self.values)
@@ -373,7 +485,7 @@ class Stated:
 
 
 class _Slopes:
-    """Squares of what errors do to a statistic to first order, as kept and at their whole size."""
+    """Sums of squares of the first-order effects of simulated errors on a statistic."""
 
     def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
         self._release, self._statistic, self._matrix = release, statistic, center
@@ -382,7 +494,7 @@ class _Slopes:
         self._squares, self._whole, self._count = 0.0, 0.0, 0
 
     def add(self, kept: Array, whole: Array, sampling: Array | None = None) -> None:
-        """Add errors of the noise, the same at their whole size, and those of sampling."""
+        """Add a batch of noise errors, the same errors without limits, and sampling errors."""
         noise, more = self._moves(kept), 0.0 if sampling is None else self._moves(sampling)
         self._noise += np.sum(noise**2, axis=0)
         self._squares += np.sum((noise + more) ** 2, axis=0)
@@ -414,7 +526,7 @@ def _alone(
     sampling: bool,
     draws: np.random.Generator,
 ) -> list[tuple[Array, Array, Booleans, Booleans]]:
-    """Ends by the noise law alone, whether to trust them, and what is below the noise level."""
+    """Compute ends, trust flags and noise flags from the noise distribution alone."""
     truths = PlausibleMoments(release, sampling=sampling, generator=draws, alone=True)
     simulations = [_Simulation(release, statistic, truths.center) for statistic in statistics]
     of_noise = simulations
@@ -431,7 +543,7 @@ def _alone(
 
 
 class _Simulation:
-    """Values of a statistic for plausible truths, and what tells whether it is nearly linear."""
+    """Simulated values of a statistic, with a check that the statistic is nearly linear."""
 
     def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
         self._release, self._statistic, self._matrix = release, statistic, center
@@ -468,7 +580,7 @@ class _Simulation:
         return low, high, trusted
 
     def _bending(self, level: float) -> Array:
-        """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""
+        """Return |log2| of the ratio of interval widths when the error doubles, minus 1."""
         low, high = _percentiles(np.concatenate(self._plausible), level)
         half_low, half_high = _percentiles(np.concatenate(self._halfway), level)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -477,10 +589,10 @@ class _Simulation:
 
 
 def _bias(values: Array, center: Array) -> Array:
-    """(k,) median bias of a statistic, in standard deviations.
+    """Return the (k,) median bias of a statistic, in standard deviations.
 
-    `values` are those for the center plus and minus each error: half of them lie below the
-    statistic at the center if it is linear, or a function of one that is, whatever the law.
+    `values` contains the statistic for the center plus and minus each error. If the statistic is
+    linear or monotone in a linear function, half of these values are below the center.
     """
     count = len(values) - np.isnan(values).sum(axis=0)
     below = np.sum(values < center, axis=0) + np.sum(values == center, axis=0) / 2
@@ -489,10 +601,10 @@ def _bias(values: Array, center: Array) -> Array:
 
 
 def _percentiles(values: Array, level: float, bias: Array | float = 0.0) -> tuple[Array, Array]:
-    """Percentile interval (k,) of (b, k) values, less twice the bias.
+    """Return the percentile interval of (b, k) values, corrected for twice the bias.
 
-    Values that are not defined count for both tails in equal parts, so that many of them make an
-    interval unbounded. By ranks, so that the level is exact where a draw and the truth are alike.
+    Undefined values count for both tails in equal parts, so that many of them make an interval
+    infinite. The ends are ranks, so the level is exact if the truth is distributed as a draw.
     """
     missing = np.isnan(values)
     odd = np.cumsum(missing, axis=0) % 2 == 1

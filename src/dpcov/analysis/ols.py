@@ -36,55 +36,119 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
-NAMED = 5  # features that a refusal names
-DRAWS = 519  # of sampling errors, where cells may be missing
-SMALL = 1e-3  # of them, for what they do to first order
+NAMED = 5  # Number of features that an error message names.
+DRAWS = 519  # Number of simulated sampling errors, if cells may be missing.
+SMALL = 1e-3  # Step of the numerical derivative, as a fraction of an error.
 COVERS = (
-    "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
-    "residual variance) and privacy noise (its law, simulated)."
+    "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
+    "residual variance) and privacy noise (simulated)."
 )
 SAMPLING_ONLY = (
-    "Std. errors cover sampling only: the privacy noise of this release has no law to simulate."
+    "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
+    "unknown."
 )
 NO_TEST = "No F test and no test of R-squared: both would ignore the privacy noise."
 GONE = (
-    "OLS.{name} is NaN, as an F test ignores the privacy noise. Use the intervals of the "
-    "coefficients; this name will be removed."
+    "OLS.{name} is NaN, because an F test ignores the privacy noise. Use the intervals of the "
+    "coefficients; a later version removes this name."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OLS(Result):
-    """A least squares fit with inference; all (k + 1,) vectors start with the intercept.
+    """Least squares fit with standard errors and intervals.
+
+    k is the number of features. All vectors have the shape (k + 1,) and start with the intercept.
 
     Attributes
     ----------
-    model : the fit, with `predict`.
-    names : ``(intercept)``, then the features.
-    coefficients : in the data's units.
-    sampling_errors : classical standard errors: rows independent, residuals of equal variance.
-        Where cells may be missing, at least what simulated gaps give (`sampling_errors` of
-        `dpcov.analysis.plausible`): each product is then about rows of its own.
-    privacy_errors : those of the privacy noise, as `intervals` have them; None where the release
-        has no noise law.
-    standard_errors : root of the sum of both squares.
-    t, p_values : of the coefficients by these errors and Student's t.
-    lower, upper : each end lies away from the coefficient by the root of the sum of the squares of
-        how far those of Student's interval and of the privacy noise's do; `level` is the coverage
-        meant.
-    trusted : (k + 1,) `Intervals.trusted`.
-    below_noise : (k + 1,) bool, which coefficients are below the noise level, by the rule of
-        `dpcov.analysis.below_noise`; None where the release has no noise law.
-    residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
-        the release; `count` may be an estimate. Where cells may be missing it is the smallest
-        number of rows that any two of the columns have together. R-squared is a point estimate
-        without a test: privacy noise can raise it, and its adjustment is for sampling alone.
-    f, f_p_value : NaN, with a `FutureWarning`: an F test would ignore the privacy noise.
-    digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
-        over the least deviation, times the condition of the features' correlations.
-    assumed : a sentence on missing cells, where there can be some.
-    tail : one where the tail of the table is not seen.
-    dependent : one where a person can have several rows.
+    model : Ridge
+        Fitted model with the method `predict`.
+
+    names : tuple of str
+        ``(intercept)``, then the names of the features.
+
+    coefficients : ndarray, shape (k + 1,)
+        Coefficients in the units of the data.
+
+    sampling_errors : ndarray, shape (k + 1,)
+        Classical standard errors. They assume independent rows and residuals of equal variance. If
+        cells may be missing, the errors are at least the simulated sampling errors with missing
+        cells.
+
+    privacy_errors : ndarray, shape (k + 1,), or None
+        Standard errors due to the privacy noise. None if the release has no noise distribution.
+
+    standard_errors : ndarray, shape (k + 1,)
+        Square root of the sum of both squared standard errors.
+
+    t : ndarray, shape (k + 1,)
+        Coefficients divided by their standard errors.
+
+    p_values : ndarray, shape (k + 1,)
+        Two-sided p-values by Student's t distribution.
+
+    lower : ndarray, shape (k + 1,)
+        Lower ends of the intervals. The distance to the coefficient combines the half-widths for
+        sampling and for the privacy noise as a root of squares.
+
+    upper : ndarray, shape (k + 1,)
+        Upper ends of the intervals.
+
+    level : float
+        Nominal coverage of the intervals.
+
+    trusted : ndarray of bool, shape (k + 1,)
+        False if an interval depends on assumptions more than on the noise; see `Intervals`.
+
+    residual_deviation : float
+        Standard deviation of the residuals, in units of the target.
+
+    degrees : float
+        Residual degrees of freedom.
+
+    count : float
+        Number of rows, which may be an estimate. If cells may be missing, `count` is the smallest
+        number of rows in which two of the columns are both present.
+
+    r_squared : float
+        Estimated fraction of the variance that the model explains, without a test.
+
+    adjusted_r_squared : float
+        Fraction of the variance, adjusted for sampling but not for the privacy noise.
+
+    digits : float
+        Number of decimal digits of the coefficients that rounding leaves correct.
+
+    assumed : tuple of str
+        Sentences about missing cells.
+
+    tail : tuple of str
+        Sentences about a tail of the data that the noise hides.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
+    below_noise : ndarray of bool, shape (k + 1,), or None
+        True for a coefficient below the noise level. None if the release has no noise distribution.
+
+    f : float
+        NaN, with a `FutureWarning`.
+
+    f_p_value : float
+        NaN, with a `FutureWarning`.
+
+    See Also
+    --------
+    dpcov.ols : Fit by least squares.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.ols(release, "x1").names
+    ('(intercept)', 'x0')
 
     """
 
@@ -113,12 +177,12 @@ class OLS(Result):
 
     @property
     def f(self) -> float:
-        """NaN, as an F statistic would ignore the privacy noise."""
+        """NaN. An F statistic would ignore the privacy noise."""
         return _gone("f")
 
     @property
     def f_p_value(self) -> float:
-        """NaN, as an F test would ignore the privacy noise."""
+        """NaN. An F test would ignore the privacy noise."""
         return _gone("f_p_value")
 
     def tables(self) -> list[Table]:
@@ -138,7 +202,7 @@ class OLS(Result):
         ]
 
     def _shown(self) -> list[Row]:
-        """Rows of the table; of a date as the target, the intercept and its ends are dates."""
+        """Return the rows of the table. If the target is a date, the intercept is a date too."""
         schema, target = self.model.schema, self.model.target
         (name, cells), *rows = self._figures().rows
         if target in dates_of(schema):
@@ -151,10 +215,10 @@ class OLS(Result):
     def _notes(self) -> tuple[str, ...]:
         residual = length(self.model.schema, self.model.target, self.residual_deviation)
         facts = (
-            f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f}, as estimated (adjusted "
+            f"About {self.count:.0f} rows; estimated R-squared {self.r_squared:.3f} (adjusted "
             f"for sampling {self.adjusted_r_squared:.3f}); residual std "
             f"{residual if isinstance(residual, str) else format(residual, '.4g')}. "
-            f"The lattice tells {max(0.0, self.digits):.0f} digits."
+            f"Rounding limits the coefficients to about {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
         if self.assumed:
@@ -163,7 +227,7 @@ class OLS(Result):
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         names = [name for name, flagged in zip(self.names, below, strict=True) if flagged]
-        warning = (f"Below the noise level, as {RULE}: {', '.join(names)}.",) if names else ()
+        warning = (f"Below the noise level, because {RULE}: {', '.join(names)}.",) if names else ()
         return facts, covers, NO_TEST, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
@@ -187,7 +251,22 @@ class OLS(Result):
         return Table(("", *columns), rows_of(self.names, *columns.values()))
 
     def conf_int(self) -> Matrix:
-        """(k + 1, 2) `lower` and `upper`, side by side."""
+        """Return the intervals of the coefficients.
+
+        Returns
+        -------
+        ndarray, shape (k + 1, 2)
+            Lower ends in the first column, upper ends in the second column.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ols(release, "x1").conf_int().shape
+        (2, 2)
+
+        """
         return np.column_stack([self.lower, self.upper])
 
     def picture(self) -> Picture:
@@ -214,24 +293,55 @@ def ols(
     level: float = 0.95,
     generator: np.random.Generator | None = None,
 ) -> OLS:
-    """Ordinary least squares of `target` on `features`, with an intercept.
+    """Fit a linear model with an intercept by ordinary least squares.
 
-    Computed from the estimate that `intervals` lie about: where noise drowns a direction of the
-    features, coefficients are uncertain and errors large, but there is an answer.
+    `ols` starts from the same estimate as `intervals`. If the noise hides a direction of the
+    features, `ols` still returns coefficients. Their standard errors are then large.
 
     Parameters
     ----------
-    release : a release with an intercept.
-    target : a numeric column, or a level of a categorical one (``sex=f``).
-    features : names of features or columns; default, all but the target's column. Of each
-        categorical column that is named as a whole the first level is the reference.
-    level : coverage of the intervals.
-    generator : for the simulations; default, the same each time.
+    release : Release
+        Release with an intercept.
+
+    target : str
+        Numeric column, or a level of a categorical column, such as ``sex=f``.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns except the target. If you name a
+        categorical column, its first level is the reference level.
+
+    level : float, default 0.95
+        Nominal coverage of the intervals, between 0 and 1.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    OLS
+        Coefficients, standard errors and intervals, in the units of the data.
 
     Raises
     ------
-    ReleaseError : unknown names; too few rows; or some features determine others (then use fewer
-        features, or `ridge`).
+    NotReleasedError
+        The release contains no means and covariances.
+    ReleaseError
+        A name is unknown, or there are too few rows. The error also occurs if some features
+        determine others; use fewer features then, or `ridge`.
+
+    See Also
+    --------
+    dpcov.ridge : Ridge regression, which always has a solution.
+    dpcov.intervals : Intervals for other statistics.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.ols(release, target="x1")
+    >>> bool(abs(found.coefficients[1] + 1) < 0.2)
+    True
 
     """
     held.refuse(release.not_released)
@@ -252,12 +362,13 @@ def ols(
     if has_gaps(release.schema):
         count = max(fewest_rows(release, [to, *at]), 1.0)
     rows = count
-    if release.row_count is None:  # noise decides on it: then the fewest that can be fitted
+    if release.row_count is None:  # a noisy count can be too small, so use at least k + 2 rows
         rows = max(count, len(at) + 2.0)
     degrees = rows - len(at) - 1
     if degrees < 1:
         raise ReleaseError(
-            f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
+            f"A fit of {len(at)} features needs more rows than about {count:.0f}. Choose fewer "
+            "features."
         )
     coefficients = statistic.values(release, matrix[None])[0]
     scales, unit = release.scales[at], release.scales[to]
@@ -265,7 +376,7 @@ def ols(
     loss, power = _loss(release, stack.covariances[0], to, at, encoded)
     residual = loss * rows / degrees
     offsets = release.centers[at] / scales
-    means = stack.means[0, at] + offsets  # about 0 in the data's units
+    means = stack.means[0, at] + offsets  # relative to 0 in the units of the data
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / rows * spread) * units
@@ -275,7 +386,7 @@ def ols(
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
     if release.noise is not None:
         noise = stated(release, [statistic], False, draws)[0]
-        privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # may be any
+        privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
         trusted, below = noise.trusted, noise.below_noise
         reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
@@ -314,31 +425,32 @@ def ols(
 
 
 def _gone(name: str) -> float:
+    """Warn that an attribute will be removed, and return NaN."""
     warnings.warn(GONE.format(name=name), FutureWarning, stacklevel=3)
     return float("nan")
 
 
 def _estimate(release: Release, at: list[int]) -> Matrix:
-    """(d, d) the second moment that errors are about; refuses features that no row has together."""
+    """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
     if not has_gaps(release.schema):
         return estimate(release)
     if not release.second_moment().any():
-        require_matrix(release)  # says so
+        require_matrix(release)  # raises with the reason
     matrix = estimate(release)
     rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
     if rows.min() >= 1:
         return matrix
-    own = np.flatnonzero(np.diag(rows) < 1)  # of no row by itself, or of none with another
+    own = np.flatnonzero(np.diag(rows) < 1)  # columns that no row has, even alone
     lacking = own[:1] if own.size else np.unravel_index(int(rows.argmin()), rows.shape)
     names = " and ".join(repr(name) for name in names_of(release, sorted(at[j] for j in lacking)))
     raise ReleaseError(
-        f"As far as the noise shows, no row has a value of {names}, so a regression with "
+        f"The noise hides all rows with a value of {names}, so a regression with "
         f"{'it' if own.size else 'both'} is not determined. Choose other columns, or use ridge."
     )
 
 
 def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
-    """Say which features follow from the others, or do not vary, in the released matrix."""
+    """Return a message that names the features without a unique coefficient."""
     names = []
     for own, name in enumerate(names_of(release, at)):
         others = [j for j in range(len(at)) if j != own]
@@ -347,21 +459,31 @@ def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
     listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
     return (
         "These features are constant or follow from the others in the released matrix, so their "
-        f"coefficients are not determined: {listed}. Choose fewer features, or use ridge."
+        f"coefficients are not unique: {listed}. Choose fewer features, or use ridge."
     )
 
 
 def _rank(matrix: Matrix) -> int:
+    """Return the numerical rank of a positive semidefinite matrix."""
     return solve(matrix, np.eye(len(matrix)))[1]
 
 
 def _loss(
     release: Release, covariance: Matrix, to: int, at: list[int], coefficients: Vector
 ) -> tuple[float, float]:
-    """Encoded variance of the residuals, and of the target.
+    """Compute the variances of the residuals and of the target, both encoded.
 
-    By the denoised matrix; where cells may be missing by the matrix of the fit, as pairs of columns
-    are about different rows.
+    The function uses the denoised matrix. If cells may be missing, pairs of columns use different
+    rows. The function then uses the matrix of the fit.
+
+    Returns
+    -------
+    loss : float
+        Variance of the residuals.
+
+    power : float
+        Variance of the target.
+
     """
     problem = Problem.of(release, [to], at, "standardized")
     if has_gaps(release.schema):
@@ -375,7 +497,7 @@ def _loss(
 
 
 def _digits(release: Release, covariance: Matrix) -> float:
-    """Decimal digits that rounding leaves of coefficients: the target comes last."""
+    """Return the number of decimal digits that rounding leaves. The target is the last column."""
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     if not deviations.min() > 0:
         return 0.0
@@ -387,7 +509,7 @@ def _digits(release: Release, covariance: Matrix) -> float:
 def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
-    """(k + 1,) standard deviations of coefficients by simulated sampling errors, to first order."""
+    """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
     errors = sampling_errors(release, DRAWS, generator)
     moves = statistic.values(release, matrix + SMALL * errors) - statistic.values(
         release, matrix[None]
@@ -398,7 +520,7 @@ def _simulated(
 @section(
     name="regression",
     heading="Regression of {target}",
-    lead="How the other columns predict this one.",
+    lead="This regression predicts one column from the other columns.",
     place=50,
     folded=False,
 )
@@ -409,9 +531,30 @@ def regression(
     *,
     generator: np.random.Generator | None = None,
 ) -> OLS | Ridge:
-    """Least squares, or ridge regression where the noise does not allow it."""
+    """Fit by least squares, or by ridge regression if least squares has no solution.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    target : str
+        Numeric column, or a level of a categorical column.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    OLS or Ridge
+        Fitted model. A ridge model gives the reason in `why`.
+
+    """
     try:
         return ols(release, target, features, generator=generator)
     except ReleaseError as error:
-        why = f"Least squares is not possible here, so this is ridge regression. {error}"
+        why = f"Least squares has no solution here, so this is ridge regression. {error}"
         return replace(ridge(release, target, None, features, generator=generator), why=why)

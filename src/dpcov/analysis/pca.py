@@ -1,4 +1,4 @@
-"""Principal components of a release, and how many of them rise above the privacy noise."""
+"""Principal components of a release, and the number of components above the privacy noise."""
 
 from __future__ import annotations
 
@@ -38,22 +38,63 @@ TIE = 1e-3  # relative difference below which entries count as equally large
 
 @dataclass(frozen=True, slots=True)
 class PCA(Result):
-    """Principal components.
+    """Principal components of a release.
+
+    p is the number of features, and k is the number of components.
 
     Attributes
     ----------
-    columns : names of the p features; a level of a categorical column is a 0/1 feature.
-    components : (k, p) orthonormal rows, strongest first; the largest entry of each is positive.
-    explained_variance : (k,) in squared units of the data, over the count (not count - 1).
-    explained_variance_ratio : (k,) shares of `total_variance`.
-    total_variance : sum over all p components.
-    significant : in how many of p dimensions the covariance rises above the privacy noise; None
-        where the release has no noise law. See `significant_components`.
-    means, deviations : (p,) what `transform` subtracts and divides by.
-    ends : (2, k) of 95% intervals of `explained_variance`, where they were asked for.
-    below_noise : (k,) bool, which variances are below the noise level, where that was asked for.
-    covering : what the intervals cover, in a sentence, else "".
-    dependent : a sentence on them where a person can have several rows, or "".
+    columns : tuple of str
+        Names of the p features. A level of a categorical column is a 0/1 feature.
+
+    components : ndarray, shape (k, p)
+        Orthonormal rows in descending order of variance. The largest entry of each row is positive.
+
+    explained_variance : ndarray, shape (k,)
+        Variances in squared units of the data. The divisor is the number of rows n, and not n - 1.
+
+    explained_variance_ratio : ndarray, shape (k,)
+        Fractions of `total_variance`.
+
+    total_variance : float
+        Sum of the variances of all p components.
+
+    significant : int or None
+        Number of dimensions in which the covariance rises above the privacy noise; see
+        `significant_components`. None if the release has no noise distribution.
+
+    means : ndarray, shape (p,)
+        Means that `transform` subtracts.
+
+    deviations : ndarray, shape (p,)
+        Scales that `transform` divides by.
+
+    schema : Schema
+        Schema of the release.
+
+    ends : ndarray, shape (2, k), or None
+        Ends of 95% intervals of `explained_variance`. None if they were not requested.
+
+    below_noise : ndarray of bool, shape (k,), or None
+        True for a variance below the noise level. None if this was not requested.
+
+    covering : str
+        Sentence about the coverage of the intervals, or an empty string.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
+    See Also
+    --------
+    dpcov.pca : Compute the components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.pca(release, k=1).components.shape
+    (1, 2)
 
     """
 
@@ -72,13 +113,33 @@ class PCA(Result):
     dependent: str = field(default="", metadata=OMITTED)
 
     def transform(self, rows: Any) -> Matrix:
-        """(m, k) scores of new rows, given in the data's units.
+        """Compute the scores of new rows.
+
+        Values outside the bounds count as the nearer bound, as in the release.
 
         Parameters
         ----------
-        rows : (m, p) array of the features in order (0 or 1 for a level of a categorical column),
-            or a table with the original columns. Values outside the bounds are moved to the
-            nearer bound, as in the release.
+        rows : array-like, shape (m, p), or table
+            Features in the order of `columns`, with 0 or 1 for a level of a categorical column. A
+            table has the original columns instead.
+
+        Returns
+        -------
+        ndarray, shape (m, k)
+            Scores of the rows.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.pca(release, k=1).transform([[0.2, 0.8]]).shape
+        (1, 1)
 
         """
         values = new_rows(self.schema, self.columns, rows)
@@ -137,21 +198,50 @@ def pca(
     error_rate: float = ERROR_RATE,
     generator: np.random.Generator | None = None,
 ) -> PCA:
-    """Principal components of the covariance, or of the correlations.
+    """Compute the principal components of the covariance or the correlations.
 
     Parameters
     ----------
-    release : a release with an intercept.
-    k : number of components; default, all.
-    correlation : divide each feature by its standard deviation first. Otherwise features count in
-        the data's units, so that those with large numbers dominate.
-    error_rate : of the test behind `PCA.significant`.
-    generator : for its simulations; default, the same each time.
+    release : Release
+        Release with an intercept.
+
+    k : int, optional
+        Number of components. The default is all components.
+
+    correlation : bool, default False
+        Divide each feature by its standard deviation first. Otherwise, features with large numbers
+        dominate the components.
+
+    error_rate : float, default 0.05
+        Error rate of the test that gives `PCA.significant`.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    PCA
+        Components and their variances.
 
     Raises
     ------
-    ReleaseError : `k` is not between 1 and the number of features; no intercept; nothing but the
-        trace was released.
+    NotReleasedError
+        The release has no intercept, or holds the trace only.
+    ReleaseError
+        `k` is not between 1 and the number of features.
+
+    See Also
+    --------
+    significant_components : Test of the number of components.
+    dpcov.intervals : Intervals for the variances of the components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> bool(dpcov.pca(release, k=1).explained_variance_ratio[0] > 0.8)
+    True
 
     """
     require_matrix(release)
@@ -191,7 +281,7 @@ def pca(
     correlation=Option("--correlation", "Divide by standard deviations first.", bool),
 )
 def _leading(release: Release, k: int | None = None, *, correlation: bool = False) -> PCA:
-    """Components to read, with intervals of variances: five where no number is given."""
+    """Compute components with intervals for the command. The default is five components."""
     limit = min(LEADING, len(release.columns)) if k is None else k
     found = pca(release, limit, correlation=correlation)
     if not shown_unasked(release):
@@ -207,7 +297,7 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
 
 
 def _over_deviation(covariance: Matrix) -> Vector:
-    """One over the standard deviation of each feature, 0 for a flat one."""
+    """Return the inverse standard deviation of each feature, or 0 for a constant feature."""
     variances = np.diag(covariance)
     flat = variances <= SMALLEST_VARIANCE
     return np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, variances)))
@@ -218,32 +308,60 @@ def significant_components(
     error_rate: float = ERROR_RATE,
     generator: np.random.Generator | None = None,
 ) -> int | None:
-    """In how many dimensions the covariance rises above the privacy noise.
+    """Estimate the number of dimensions in which the covariance rises above the privacy noise.
 
-    Tests for r = 0, 1, ... whether the covariance of these very rows could have rank r, all
-    further eigenvalues being noise, until one can't be rejected. If the rank is r, more than r are
-    claimed with probability at most `error_rate`. Units don't matter: the test works in those in
-    which the noise is the same in all directions.
+    The test is sequential. For r = 0, 1, ... it tests the hypothesis that the covariance of these
+    rows has rank r, so that all further eigenvalues are noise. The test stops at the first
+    hypothesis that it cannot reject. The units of the features do not affect the result.
 
-    The noisy moment S + Z has the Schur complement of its intercept at most B (S + Z) B', with
-    B = [I, -m] for the true mean m (it is the least over all m). By Courant and Fischer, if B S B'
-    has rank r then with any L the eigenvalue number r + 1 of L B (S + Z) B' L' is at most the
-    largest one of the noise L B Z B' L' on some p - r dimensions: a quantile of it is the
-    threshold. Where the law is rotation-invariant and L B B' L' = I, the noise on any p - r
-    dimensions is distributed as a leading block of Z; else the largest one on all p bounds it.
-    (L and m are taken at the released mean.)
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
 
-    Where cells may be missing, the noise is what it does, to first order, to the second moment that
-    is put together from the rows of each pair; the largest one on all p bounds it.
+    error_rate : float, default 0.05
+        Largest probability that the result exceeds the true rank.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
 
     Returns
     -------
-    Number of dimensions; None where the release has no noise law.
+    int or None
+        Number of dimensions. None if the release has no noise distribution.
 
     Raises
     ------
-    ReleaseError : no intercept, nothing but the trace was released, or an error rate that can't be
-        simulated.
+    NotReleasedError
+        The release has no intercept, or holds the trace only.
+    ReleaseError
+        The error rate is too small for the number of simulations.
+
+    See Also
+    --------
+    dpcov.pca : Principal components.
+
+    Notes
+    -----
+    Let S be the true second moment, Z the noise and m the true mean. With B = [I, -m], the Schur
+    complement of the intercept in S + Z is at most B (S + Z) B'. If B S B' has rank r, then by
+    Courant and Fischer the eigenvalue number r + 1 of L B (S + Z) B' L' is bounded for every matrix
+    L. The bound is the largest eigenvalue of the noise L B Z B' L' on some subspace of p - r
+    dimensions. A quantile of this bound is the threshold of the test. L and m are evaluated at the
+    released mean.
+
+    Suppose that the noise is rotation-invariant and that L B B' L' = I. The noise on any p - r
+    dimensions then has the distribution of a leading block of Z. For other noise, the largest
+    eigenvalue on all p dimensions is the bound. If cells may be missing, the noise is its
+    first-order effect on the completed second moment, with the same bound.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> significant_components(release) >= 1
+    True
 
     """
     held.refuse(release.not_released)
@@ -277,10 +395,30 @@ def significant_components(
 def _sequential(
     values: Vector, noises: list[Matrix], error_rate: float, *, same: bool = False
 ) -> int:
-    """Number of leading eigenvalues (descending) whose Monte-Carlo tests reject one after another.
+    """Count the leading eigenvalues whose Monte Carlo tests reject one after another.
 
-    Noise on fewer dimensions is smaller, draw by draw, so what passes a threshold passes all later
-    ones. `same`: the same threshold for all.
+    Noise on fewer dimensions is smaller in every draw. An eigenvalue above one threshold is
+    therefore above all later thresholds.
+
+    Parameters
+    ----------
+    values : ndarray, shape (p,)
+        Eigenvalues in descending order.
+
+    noises : list of ndarray, each of shape (p, p)
+        Simulated noise.
+
+    error_rate : float
+        Error rate of the test.
+
+    same : bool, default False
+        Use the same threshold for all eigenvalues.
+
+    Returns
+    -------
+    int
+        Number of eigenvalues.
+
     """
     allowed = int(np.floor(error_rate * (len(noises) + 1))) - 1
     if allowed < 0:

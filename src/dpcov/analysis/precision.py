@@ -1,4 +1,4 @@
-"""Sparse inverse covariance of a release: which features are related given all the others."""
+"""Sparse inverse covariance of a release: pairs of features with a partial correlation."""
 
 from __future__ import annotations
 
@@ -30,22 +30,40 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 PATH_LENGTH = 25
-PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)
-GAMMA = 0.5  # of the extended BIC
-MOST_SIMULATED = 20  # features up to which the stability of edges is told unasked
-STABILITY = 20  # releases that are simulated for it then
-CLEAR = 10.0  # a feature has its place in a graph from this ratio of variance to noise on
+PATH_END = 0.5  # Smallest alpha of the path, divided by sqrt(log p / n).
+GAMMA = 0.5  # Parameter of the extended BIC (Foygel and Drton 2010).
+MOST_SIMULATED = 20  # Largest number of features with stability by default.
+STABILITY = 20  # Number of releases that are simulated for the stability.
+CLEAR = 10.0  # Smallest ratio of variance to noise of a feature in the graph.
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Two features that are related given all the others.
+    """Edge of the graph: two features with a nonzero partial correlation.
 
     Attributes
     ----------
-    first, second : names of the features.
-    partial_correlation : not 0; shrunk towards 0 by the penalty.
-    stability : share of simulated releases that have this edge; None if none were simulated.
+    first : str
+        Name of the first feature.
+
+    second : str
+        Name of the second feature.
+
+    partial_correlation : float
+        Correlation given all other features. The penalty shrinks it towards 0.
+
+    stability : float or None
+        Fraction of the simulated releases that have this edge. None without simulations.
+
+    See Also
+    --------
+    SparsePrecision.edges : Edges of a graph.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.precision import Edge
+    >>> Edge("age", "pressure", 0.4).first
+    'age'
 
     """
 
@@ -57,19 +75,48 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class SparsePrecision(Result):
-    """A positive definite inverse covariance with exact zeros.
+    """Positive definite inverse covariance matrix with exact zeros.
+
+    p is the number of features.
 
     Attributes
     ----------
-    columns : names of the p features.
-    left_out : features that have no place in a graph: without variance in the release or, if none
-        were named, with a variance below `CLEAR` times the noise of an entry.
-    precision : (p, p) in one over the data's units.
-    partial_correlations : (p, p) -P_ij / sqrt(P_ii P_jj), 1 on the diagonal.
-    alpha : strength of the penalty.
-    correlation : whether the penalty is on the inverse of the correlations.
-    gap : the penalised likelihood is at most this far from its optimum.
-    shares : (p, p) share of simulated releases that have each edge; None if none were simulated.
+    columns : tuple of str
+        Names of the p features.
+
+    left_out : tuple of str
+        Features without variance in the release. If you name no features, this list also contains
+        features whose variance is below 10 times the noise of an entry.
+
+    precision : ndarray, shape (p, p)
+        Inverse covariance, in inverse units of the data.
+
+    partial_correlations : ndarray, shape (p, p)
+        -P_ij / sqrt(P_ii P_jj) for the inverse covariance P, and 1 on the diagonal.
+
+    alpha : float
+        Strength of the penalty.
+
+    correlation : bool
+        True if the penalty applies to the inverse of the correlations.
+
+    gap : float
+        Largest distance of the penalised likelihood from its optimum.
+
+    shares : ndarray, shape (p, p), or None
+        Fraction of the simulated releases that have each edge. None without simulations.
+
+    See Also
+    --------
+    dpcov.precision : Compute the matrix.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.precision(release, alpha=0.1).columns
+    ('x0', 'x1')
 
     """
 
@@ -84,7 +131,7 @@ class SparsePrecision(Result):
 
     @property
     def edges(self) -> list[Edge]:
-        """All edges, strongest partial correlation first."""
+        """Edges of the graph, in descending order of the absolute partial correlation."""
         rows, columns = np.nonzero(np.triu(self.partial_correlations, 1))
         strengths = self.partial_correlations[rows, columns]
         order = np.argsort(-np.abs(strengths), kind="stable")
@@ -99,7 +146,27 @@ class SparsePrecision(Result):
         ]
 
     def to_networkx(self) -> Any:
-        """A `networkx.Graph`: the features as nodes, `partial_correlation` on each edge."""
+        """Convert the matrix to a graph of networkx.
+
+        Returns
+        -------
+        networkx.Graph
+            Graph with the features as nodes. Each edge has the attribute `partial_correlation`, and
+            `stability` if it was simulated.
+
+        Raises
+        ------
+        ReleaseError
+            networkx is not installed.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> graph = dpcov.precision(release, alpha=0.1).to_networkx()  # doctest: +SKIP
+
+        """
         try:
             import networkx
         except ImportError:
@@ -117,7 +184,27 @@ class SparsePrecision(Result):
         return graph
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The precision matrix as a data frame of pandas, polars or pyarrow."""
+        """Return the precision matrix as a data frame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, default "pandas"
+            Library of the data frame.
+
+        Returns
+        -------
+        DataFrame or pyarrow.Table
+            Frame with one column for each feature.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.precision(release, alpha=0.1).to_frame().shape
+        (2, 2)
+
+        """
         return frame(self.columns, self.precision, library)
 
     def tables(self) -> list[Table]:
@@ -188,33 +275,68 @@ def precision(
     draws: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> SparsePrecision:
-    """Sparse inverse covariance by the graphical lasso.
+    """Estimate a sparse inverse covariance matrix by the graphical lasso.
 
-    Minimises -log det X + <S, X> + alpha sum_(i != j) |X_ij| over positive definite X. S is the
-    released matrix, made positive semidefinite first where it is not. Wang, Huai and Xu (2018)
-    have the same, but penalize the diagonal as well, which only adds alpha to that of S.
+    `precision` minimises
+
+        -log det X + <S, X> + alpha sum_(i != j) |X_ij|
+
+    over positive definite X. S is the nearest positive semidefinite matrix to the released matrix.
 
     Parameters
     ----------
-    release : a release with an intercept.
-    alpha : strength of the penalty, above 0; default, by `precision_alpha`.
-    features : names of features or columns; default, all. Of each categorical column that is
-        chosen as a whole the first level is left out: all of them add up to 1.
-    correlation : S holds the correlations, so that units don't matter; otherwise the covariance,
-        each feature in units of its half-range (a level in its own).
-    draws : number of releases to simulate by the public noise law for the stability of the edges,
-        alpha kept; default, 20 of at most 20 features, which tell a firm edge from an accident,
-        else none. It takes the denoised matrix for the truth and leaves out sampling error.
-    generator : for these simulations; default, the same each time.
+    release : Release
+        Release with an intercept.
+
+    alpha : float, optional
+        Strength of the penalty, above 0. The default is the choice of `precision_alpha`.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns. If you name a categorical column,
+        `precision` leaves out its first level, because all levels add up to 1.
+
+    correlation : bool, default True
+        Let S contain the correlations, so that units do not matter. Otherwise, S contains the
+        covariances, with each feature in units of its half-range.
+
+    draws : int, optional
+        Number of simulated releases for the stability of the edges. The default is 20 for at most
+        20 features, and otherwise 0.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
 
     Returns
     -------
     SparsePrecision
+        Inverse covariance and the edges of its graph.
 
     Raises
     ------
-    ReleaseError : alpha not above 0; unknown names; no intercept; nothing but the trace was
-        released, or none of the features varies; stability is asked for without a noise law.
+    NotReleasedError
+        The release has no intercept or holds the trace only. The error also occurs if you ask for
+        stability and the release has no noise distribution.
+    ReleaseError
+        alpha is not above 0, a name is unknown, or none of the features varies.
+
+    See Also
+    --------
+    dpcov.precision_alpha : Choose the strength of the penalty.
+    dpcov.partial_correlations : Partial correlations without a penalty.
+
+    Notes
+    -----
+    Wang, Huai and Xu (2018) also penalise the diagonal, which adds alpha to the diagonal of S. The
+    simulations of the stability use the denoised matrix as the truth and keep alpha fixed. They
+    contain no sampling error.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> [(edge.first, edge.second) for edge in dpcov.precision(release, alpha=0.1).edges]
+    [('x0', 'x1')]
 
     """
     if alpha is not None and not (np.isfinite(alpha) and alpha > 0):
@@ -253,28 +375,82 @@ def precision(
 @section(
     name="network",
     heading="Which columns are related given all the others",
-    lead="A line means that two columns still tell something about each other once all the others "
-    "are known.",
+    lead="A line connects two columns that are correlated given all the other columns.",
     place=40,
 )
 def graph(release: Release, *, generator: np.random.Generator | None = None) -> SparsePrecision:
-    """Related features, with the stability of the edges where that does not take long."""
+    """Compute the graph for the report, with the stability of its edges if there are few features.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    SparsePrecision
+        Inverse covariance and the edges of its graph.
+
+    """
     return precision(release, generator=generator)
 
 
 def precision_alpha(
     release: Release, *, features: Sequence[str] | None = None, correlation: bool = True
 ) -> float:
-    """The penalty with the least extended BIC along a path, from the release alone.
+    """Choose the penalty of `precision` with the smallest extended BIC, from the release alone.
 
-    n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2 (Foygel and Drton
-    2010). n is the number of rows that would give the correlations as much sampling error as they
-    have sampling error and privacy noise together, 1/n = 1/rows + variance of the noise, so that
-    noise does not pass for edges. The path ends at half of sqrt(log p / n), the rate at which the
-    graph can be found (Ravikumar et al. 2011): below, a singular matrix would win by overfitting.
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
 
-    The variance is the mean over all pairs of features, so levels that hardly occur, which are
-    mostly noise, make for a strong penalty: leave them out by `features`, or give an alpha.
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns.
+
+    correlation : bool, default True
+        Penalise the inverse of the correlations.
+
+    Returns
+    -------
+    float
+        Strength of the penalty.
+
+    Raises
+    ------
+    NotReleasedError
+        The release has no intercept, or holds the trace only.
+    ReleaseError
+        A name is unknown, or none of the features varies.
+
+    See Also
+    --------
+    dpcov.precision : Estimate the inverse covariance.
+
+    Notes
+    -----
+    The extended BIC is n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2
+    (Foygel and Drton 2010). |E| is the number of edges. n is an effective number of rows, with 1/n
+    = 1/rows + variance of the noise. The sampling error of n rows equals the sampling error and the
+    privacy noise of the release together. The smallest candidate is half of
+    sqrt(log p / n), because a
+    singular matrix would overfit with a smaller penalty. sqrt(log p / n) is the rate of Ravikumar
+    et al. (2011) at which the graph can be recovered.
+
+    The variance of the noise is a mean over all pairs of features. Rare levels are mostly noise and
+    increase the penalty. Leave rare levels out with `features`, or choose alpha yourself.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.precision_alpha(release) > 0
+    True
+
     """
     problem = _Problem.of(release, features, correlation=correlation)
     return _along_path(problem, release).alpha
@@ -282,29 +458,43 @@ def precision_alpha(
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """What the graphical lasso found at `alpha`."""
+    """Result of the graphical lasso at one penalty `alpha`."""
 
     alpha: float
     optimum: Solution
 
     def misfit(self, matrix: Matrix) -> float:
-        """<S, X> - log det X: minus twice the log-likelihood of a row, up to a constant."""
+        """Return <S, X> - log det X: minus twice the log-likelihood of a row, up to a constant."""
         fitted = self.optimum.precision
         return float(np.sum(matrix * fitted) - np.linalg.slogdet(fitted)[1])
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """The matrix of a graphical lasso.
+    """Matrix of a graphical lasso.
 
     Attributes
     ----------
-    at, flat : positions of the features, and of those left out.
-    units : (p,) data units in one unit of the matrix.
-    matrix : (p, p), of average diagonal 1.
-    size : what it was divided by for that.
-    correlation : whether it holds correlations.
-    noise : (p,) shares of the noise in the features' variances; see `noise_of_entries`.
+    at : list of int
+        Positions of the features.
+
+    flat : list of int
+        Positions of the features that are left out.
+
+    units : ndarray, shape (p,)
+        Data units in one unit of the matrix.
+
+    matrix : ndarray, shape (p, p)
+        Covariances or correlations, scaled to a mean diagonal of 1.
+
+    size : float
+        Divisor of that scaling.
+
+    correlation : bool
+        True if the matrix contains correlations.
+
+    noise : ndarray, shape (p,)
+        Noise divided by the variance of each feature; see `noise_of_entries`.
 
     """
 
@@ -325,9 +515,28 @@ class _Problem:
         correlation: bool,
         flat: Sequence[int] | None = None,
     ) -> _Problem:
-        """From a release; `flat` are left out, by default those without variance.
+        """Build the matrix of a release.
 
-        Where the caller names no features, those that noise drowns are left out as well.
+        Parameters
+        ----------
+        release : Release
+            Release with an intercept.
+
+        features : sequence of str or None
+            Names of features or columns. If this is None, features below the noise level are left
+            out.
+
+        correlation : bool
+            Use correlations in place of covariances.
+
+        flat : sequence of int, optional
+            Positions of features to leave out. The default is the features without variance.
+
+        Returns
+        -------
+        _Problem
+            Matrix and its units.
+
         """
         require_matrix(release)
         wanted = chosen(release, features, reference=True)
@@ -351,14 +560,15 @@ class _Problem:
         return cls(at, list(flat), units, matrix / size, size, correlation, shares)
 
     def solution(self, alpha: float, start: Solution | None = None) -> _Fit:
+        """Solve the graphical lasso at one penalty."""
         return _Fit(alpha, graphical_lasso(self.matrix, alpha / self.size, start=start))
 
     def largest_alpha(self) -> float:
-        """Above it there are no edges."""
+        """Return the penalty above which the graph has no edges."""
         return float(np.abs(np.triu(self.matrix, 1)).max(initial=0.0)) * self.size
 
     def effective_count(self, release: Release) -> float:
-        """Rows whose sampling error in a correlation is what sampling and privacy add together."""
+        """Return the number of rows whose sampling error equals the total error."""
         count = max(fewest_rows(release, self.at), 2.0)
         p = len(self.at)
         if p < 2:
@@ -368,10 +578,22 @@ class _Problem:
 
 
 def noise_of_entries(release: Release) -> Vector:
-    """(p,) n with sqrt(n_i n_j) the noise's standard deviation in the moment of i and j.
+    """Compute the size of the noise in the second moment, feature by feature.
 
-    Of encoded features, over the number of rows, apart from the diagonal; 0 without a noise law.
-    Noise on rows that were mapped by A comes back through A^-1, whose rows make it larger.
+    Noise in transformed rows is transformed back to the encoded rows, which increases the noise.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    ndarray, shape (p,)
+        Values n such that sqrt(n_i n_j) is the standard deviation of the noise in the entry of
+        features i and j. The entry is per row, between encoded features, and not on the diagonal.
+        All values are 0 without a noise distribution.
+
     """
     p, law = len(release.columns), release.noise
     if law is None:
@@ -390,7 +612,7 @@ def noise_of_entries(release: Release) -> Vector:
 
 
 def _along_path(problem: _Problem, release: Release) -> _Fit:
-    """The fit with the least extended BIC; each starts from the one before."""
+    """Return the fit with the smallest extended BIC. Each fit starts from the previous one."""
     largest, p = problem.largest_alpha(), len(problem.at)
     if largest == 0:
         return problem.solution(1.0)
@@ -411,7 +633,7 @@ def _along_path(problem: _Problem, release: Release) -> _Fit:
 def _shares(
     release: Release, problem: _Problem, fit: _Fit, draws: int, generator: np.random.Generator
 ) -> Matrix:
-    """(p, p) share of simulated releases with each edge."""
+    """Return the (p, p) fractions of simulated releases with each edge."""
     present = np.zeros_like(problem.matrix)
     names = [release.columns[j] for j in problem.at]
     for simulated in islice(repeated(release, generator), draws):

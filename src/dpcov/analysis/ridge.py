@@ -1,4 +1,4 @@
-"""Ridge regression of any feature on any others, from one release (Amin et al. 2019, Lemma 1)."""
+"""Ridge regression of a feature on other features, from one release (Amin et al. 2019, lemma 1)."""
 
 from __future__ import annotations
 
@@ -33,29 +33,73 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 INTERCEPT = "(intercept)"
-COVERS = "Std. errors: sampling and privacy noise, about what all rows would give at this alpha."
+COVERS = (
+    "Std. errors combine sampling error and privacy noise. They describe the ridge coefficients "
+    "at this alpha, which the penalty shrinks towards 0."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Ridge(Result):
-    """A linear model, in the data's units.
+    """Linear model of a target, in the units of the data.
+
+    k is the number of features.
 
     Attributes
     ----------
-    target : name of the feature that is predicted.
-    columns : names of the k features it is predicted from.
-    coefficients, intercept : the prediction is intercept + coefficients . x.
-    alpha, penalty : what was minimised; see `ridge`.
-    r_squared : share of the target's variance (without an intercept: of its mean square) that is
-        explained, as estimated from the release.
-    standard_errors : (k + 1,) of the intercept and the coefficients, from sampling and the privacy
-        noise, as `intervals` have them: about those of all rows at this alpha, which are pulled
-        towards 0 themselves. None where they were not asked for or can't be told.
-    spreads : (k,) standard deviations of the features.
-    below_noise : (k + 1,) bool, which of them are below the noise level, by the rule of
-        `dpcov.analysis.below_noise`; None where standard errors are None.
-    why : it is this model and no other, or "".
-    dependent : a sentence where a person can have several rows, or "".
+    target : str
+        Name of the predicted feature.
+
+    columns : tuple of str
+        Names of the k features.
+
+    coefficients : ndarray, shape (k,)
+        Coefficients of the features.
+
+    intercept : float
+        Prediction if all features are 0.
+
+    alpha : float
+        Strength of the penalty; see `ridge`.
+
+    penalty : str
+        Units in which coefficients are penalised; see `ridge`.
+
+    r_squared : float
+        Estimated fraction of the target's variance that the model explains. Without an intercept,
+        the fraction is of the target's mean square.
+
+    standard_errors : ndarray, shape (k + 1,), or None
+        Standard errors of the intercept and the coefficients, from sampling and privacy noise. The
+        errors are about the ridge coefficients of all rows at the same alpha. None if the errors
+        were not requested or are unknown.
+
+    schema : Schema
+        Schema of the release.
+
+    spreads : ndarray, shape (k,)
+        Standard deviations of the features.
+
+    why : str
+        Reason for ridge regression, or an empty string.
+
+    below_noise : ndarray of bool, shape (k + 1,), or None
+        True for an intercept or coefficient below the noise level. None without standard errors.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
+    See Also
+    --------
+    dpcov.ridge : Fit by ridge regression.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.ridge(release, "x1", alpha=1e-4).columns
+    ('x0',)
 
     """
 
@@ -75,24 +119,65 @@ class Ridge(Result):
 
     @property
     def effects(self) -> Vector:
-        """(k,) changes of the prediction by one standard deviation of each feature."""
+        """Changes of the prediction by one standard deviation of each feature, shape (k,)."""
         return self.coefficients * self.spreads
 
     def predict(self, rows: Any) -> Vector:
-        """(m,) predictions for new rows; of a level, its linear probability.
+        """Predict the target for new rows.
+
+        Values outside the bounds count as the nearer bound, as in the release.
 
         Parameters
         ----------
-        rows : (m, k) array of the features in order (0 or 1 for a level of a categorical column),
-            or a table with the original columns. Values outside the bounds are moved to the
-            nearer bound, as in the release.
+        rows : array-like, shape (m, k), or table
+            Features in the order of `columns`, with 0 or 1 for a level of a categorical column. A
+            table has the original columns instead.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Predictions in units of the target. If the target is a level, each prediction is a
+            linear probability.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ridge(release, "x1", alpha=1e-4).predict([[0.2], [0.8]]).shape
+        (2,)
 
         """
         values = new_rows(self.schema, self.columns, rows)
         return values @ self.coefficients + self.intercept
 
     def conf_int(self, level: float = 0.95) -> Matrix:
-        """(k + 1, 2) ends of intervals by the standard errors; NaN where there are none."""
+        """Return intervals of the intercept and the coefficients.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Nominal coverage, between 0 and 1.
+
+        Returns
+        -------
+        ndarray, shape (k + 1, 2)
+            Lower and upper ends; NaN without standard errors.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ridge(release, "x1", alpha=1e-4).conf_int().shape
+        (2, 2)
+
+        """
         reach = scipy.special.ndtri((1 + level) / 2) * self._errors()
         found = np.append(self.intercept, self.coefficients)
         return np.column_stack([found - reach, found + reach])
@@ -101,7 +186,7 @@ class Ridge(Result):
         rows, figures = self._shown(), np.append(np.nan, self.effects)
         told = self.standard_errors is not None
         alpha = f"{self.alpha:.4g} ({self.penalty})"
-        facts = f"alpha = {alpha}; R^2 = {self.r_squared:.3f}, as estimated."
+        facts = f"alpha = {alpha}; estimated R-squared {self.r_squared:.3f}."
         return [
             Table(
                 ("", "coefficient", "std err", "[0.025", "0.975]", "effect of 1 std"),
@@ -118,7 +203,7 @@ class Ridge(Result):
         ]
 
     def _shown(self) -> list[Row]:
-        """Rows of the table; of a date as the target, the intercept and its ends are dates."""
+        """Return the rows of the table. If the target is a date, the intercept is a date too."""
         (name, cells), *rows = self._figures().rows
         if self.target in dates_of(self.schema):
             value, error, *ends = cells
@@ -138,11 +223,11 @@ class Ridge(Result):
         return Result.document(self) | more
 
     def _below(self) -> tuple[str, ...]:
-        """A sentence on coefficients that are below the noise level, if any are."""
+        """Return a sentence that lists the coefficients below the noise level, if there are any."""
         names = [INTERCEPT, *self.columns]
         below = [] if self.below_noise is None else self.below_noise.tolist()
         found = [name for name, flagged in zip(names, below, strict=False) if flagged]
-        return (f"Below the noise level, as {RULE}: {', '.join(found)}.",) if found else ()
+        return (f"Below the noise level, because {RULE}: {', '.join(found)}.",) if found else ()
 
     def _figures(self) -> Table:
         columns = {
@@ -153,7 +238,7 @@ class Ridge(Result):
         return Table(("", *columns), rows_of((INTERCEPT, *self.columns), *columns.values()))
 
     def _errors(self) -> Vector:
-        """(k + 1,) standard errors; NaN where there are none."""
+        """Return the (k + 1,) standard errors, or NaN if there are none."""
         unknown = np.full(len(self.columns) + 1, np.nan)
         return unknown if self.standard_errors is None else self.standard_errors
 
@@ -163,14 +248,44 @@ class Ridge(Result):
 
 @dataclass(frozen=True, slots=True)
 class RidgePath:
-    """Ridge models for several alphas.
+    """Ridge models for several strengths of the penalty.
+
+    a is the number of strengths, and k is the number of features.
 
     Attributes
     ----------
-    target, columns, penalty : as in `Ridge`.
-    alphas : (a,)
-    coefficients : (a, k)
-    intercepts, r_squared : (a,)
+    target : str
+        Name of the predicted feature.
+
+    columns : tuple of str
+        Names of the k features.
+
+    penalty : str
+        Units in which coefficients are penalised; see `ridge`.
+
+    alphas : ndarray, shape (a,)
+        Strengths of the penalty.
+
+    coefficients : ndarray, shape (a, k)
+        Coefficients in the units of the data.
+
+    intercepts : ndarray, shape (a,)
+        Intercepts in units of the target.
+
+    r_squared : ndarray, shape (a,)
+        Estimated fractions of the target's variance that the models explain.
+
+    See Also
+    --------
+    dpcov.ridge_path : Fit the models.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.ridge_path(release, "x1", [0.001, 0.1]).coefficients.shape
+    (2, 1)
 
     """
 
@@ -203,37 +318,81 @@ def ridge(
     errors: bool = True,
     generator: np.random.Generator | None = None,
 ) -> Ridge:
-    r"""Ridge regression of `target` on `features`.
+    """Fit a linear model by ridge regression.
 
-    Minimises over w (and b, which is not penalised), in the data's units,
+    The model minimises the mean squared error plus a penalty on the squared coefficients. The
+    intercept b is not penalised. In the units of the data, `ridge` minimises
 
-        1/n sum_i 1/2 (w . x_i + b - y_i)^2  +  alpha sum_j (s_j w_j)^2,
+        1/n sum_i 1/2 (w . x_i + b - y_i)^2  +  alpha sum_j (s_j w_j)^2
 
-    where s_j is, for feature j, by `penalty`: ``encoded``, its half-range (upper - lower) / 2, 1
-    for a level: the objective of Amin et al. 2019 on encoded rows; ``standardized``, its standard
-    deviation (root mean square without an intercept); ``raw``, 1: scikit-learn's ``Ridge`` with
-    its alpha divided by 2n. The solution is w = (C + 2 alpha n diag(s^2))^-1 c, with C and c the
-    released moments n times.
+    over the coefficients w and the intercept b. The parameter `penalty` sets the units s_j.
 
     Parameters
     ----------
-    release : with an intercept; without one if `intercept` is false, bounds are symmetric about 0
-        and the number of rows is public.
-    target : a numeric column, or a level of a categorical one (``sex=f``), as in
-        `Release.columns`.
-    alpha : strength of the penalty, at least 0; default, chosen from the release by
-        `ridge_alpha`; the intercept is then moved to the midpoint of the target's bounds by as
-        much as the noise in the target's mean asks for (`pull_of_mean`).
-    features : names of features or columns; default, all but the target's column.
-    intercept : whether to fit b.
-    penalty : ``encoded``, ``standardized`` or ``raw``.
-    errors : whether to simulate standard errors; beyond 200 features there are none.
-    generator : for the simulations that choose alpha and tell errors; default, the same each time.
+    release : Release
+        Release with an intercept. Without an intercept, set `intercept` to False; the bounds must
+        then be symmetric about 0, and the number of rows must be public.
+
+    target : str
+        Numeric column, or a level of a categorical column, such as ``sex=f``.
+
+    alpha : float, optional
+        Strength of the penalty, at least 0. The default is the choice of `ridge_alpha`. With the
+        default, `ridge` also moves an uncertain intercept towards the midpoint of the target's
+        bounds.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    intercept : bool, default True
+        Fit an intercept.
+
+    penalty : {"encoded", "standardized", "raw"}, default "encoded"
+        Units s_j of the coefficients in the penalty. With ``encoded``, s_j is the half-range of the
+        feature, and 1 for a level. With ``standardized``, s_j is the standard deviation of the
+        feature. With ``raw``, s_j is 1.
+
+    errors : bool, default True
+        Simulate standard errors. With more than 200 features, there are no standard errors.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    Ridge
+        Coefficients and standard errors, in the units of the data.
 
     Raises
     ------
-    ReleaseError : unknown names, alpha below 0, target among the features, nothing but the trace
-        was released, or alpha has to be chosen and the release has no noise law.
+    NotReleasedError
+        The release holds the trace only, or alpha is missing and the release has no noise
+        distribution.
+    ReleaseError
+        A name is unknown, alpha is negative, or the target is among the features.
+
+    See Also
+    --------
+    dpcov.ols : Ordinary least squares.
+    dpcov.ridge_alpha : Choose the strength of the penalty.
+    dpcov.ridge_path : Models for several strengths.
+
+    Notes
+    -----
+    Let C be the covariance of the features, c their covariance with the target and S the diagonal
+    matrix with entries s_j^2. The solution is w = (C + 2 alpha S)^-1 c. With ``encoded``, the
+    objective is the one of Amin et al. (2019) on encoded rows. With ``raw``, the solution equals
+    scikit-learn's ``Ridge`` with the penalty 2 n alpha. Without an intercept, ``standardized`` uses
+    root mean squares in place of standard deviations.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.ridge(release, target="x1", alpha=1e-4)
+    >>> bool(abs(found.coefficients[0] + 1) < 0.2)
+    True
 
     """
     pull, draws = 0.0, reading_generator(generator)
@@ -264,7 +423,7 @@ def ridge(
 
 
 def _errors(release: Release, path: RidgePath, draws: np.random.Generator) -> Stated:
-    """Standard errors of the first model of a path, and what of them is due to the noise alone."""
+    """Compute the standard errors of the first model of a path."""
     to, at = target_and_features(release, path.target, path.columns)
     weights = Problem.of(release, [to], at, path.penalty).weights
     penalties = tuple((2 * path.alphas[0] * weights).tolist())
@@ -281,7 +440,54 @@ def ridge_path(
     intercept: bool = True,
     penalty: Penalty = "encoded",
 ) -> RidgePath:
-    """Ridge regressions for several alphas; parameters and errors as in `ridge`."""
+    """Fit ridge models for several strengths of the penalty.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept; see `ridge` for releases without one.
+
+    target : str
+        Numeric column, or a level of a categorical column, such as ``sex=f``.
+
+    alphas : sequence of float, length a
+        Strengths of the penalty, at least 0.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    intercept : bool, default True
+        Fit an intercept.
+
+    penalty : {"encoded", "standardized", "raw"}, default "encoded"
+        Units in which coefficients are penalised; see `ridge`.
+
+    Returns
+    -------
+    RidgePath
+        Coefficients of all models, in the units of the data.
+
+    Raises
+    ------
+    NotReleasedError
+        The release holds the trace only.
+    ReleaseError
+        A name is unknown, a strength is negative, or the target is among the features.
+
+    See Also
+    --------
+    dpcov.ridge : Fit one ridge model.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> path = dpcov.ridge_path(release, "x1", [0.001, 0.1, 10.0])
+    >>> path.coefficients.shape
+    (3, 1)
+
+    """
     strengths = np.asarray(alphas, np.float64)
     for alpha in strengths.ravel().tolist():
         check("alpha", alpha, AtLeast0, ReleaseError)
@@ -306,26 +512,50 @@ def ridge_path(
 
 
 def ridge_error_bound(difference: Matrix, coefficients: Vector, penalty: float) -> float:
-    """Lemma 1 of Amin et al. 2019: how far ridge coefficients can be from those of the true matrix.
-
-    ||w - w_hat||_2 <= (||D||_{2,1} + ||D||_2 ||w_hat||_2) / penalty, where D = C - C_hat and
-    ||.||_{2,1} is the largest norm of a column. The lemma's denominator lambda_min(C) + 2 alpha n
-    is private; without lambda_min(C) >= 0 the bound is public wherever D is simulated.
+    """Bound the distance of private ridge coefficients from the coefficients of the true matrix.
 
     Parameters
     ----------
-    difference : (p, p) C - C_hat, unnormalised (n times the moments), both encoded, C_hat positive
-        semidefinite (see `Release.second_moment`): w_hat must solve its own normal equations.
-    coefficients : (k,) w_hat, of the encoded features.
-    penalty : 2 alpha n, above 0.
+    difference : ndarray, shape (p, p)
+        True moment minus estimated moment of the encoded features, in sums over rows. The estimated
+        moment must be positive semidefinite; `Release.second_moment` returns such a moment.
+
+    coefficients : ndarray, shape (k,)
+        Private coefficients of the encoded features.
+
+    penalty : float
+        Penalty 2 alpha n for n rows, above 0.
 
     Returns
     -------
-    The bound; any target and features of the matrix.
+    float
+        Bound on the Euclidean distance, for any target and features of the matrix.
+
+    Raises
+    ------
+    ReleaseError
+        The penalty is not above 0.
+
+    See Also
+    --------
+    dpcov.ridge : Fit a ridge model.
+
+    Notes
+    -----
+    Lemma 1 of Amin et al. (2019) is ||w - w_hat||_2 <= (||D||_{2,1} + ||D||_2 ||w_hat||_2) /
+    penalty. D is `difference`, and ||D||_{2,1} is the largest norm of a column. The denominator of
+    the lemma also contains the smallest eigenvalue of the true moment, which is private. This
+    function replaces the eigenvalue by its lower bound 0.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.ridge import ridge_error_bound
+    >>> ridge_error_bound(np.zeros((3, 3)), np.ones(2), penalty=1.0)
+    0.0
 
     """
     if not penalty > 0:
-        raise ReleaseError("Lemma 1 needs a penalty above 0.")
+        raise ReleaseError(f"penalty is {penalty:g}, but lemma 1 needs a penalty above 0.")
     columns = float(np.linalg.norm(difference, axis=0).max())
     spectral = float(np.abs(np.linalg.eigvalsh(difference)).max())
     return (columns + spectral * float(np.linalg.norm(coefficients))) / penalty

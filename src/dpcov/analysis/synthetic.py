@@ -1,4 +1,4 @@
-"""Synthetic rows that have the moments of a release."""
+"""Synthetic rows with the covariances of a release."""
 
 from __future__ import annotations
 
@@ -30,38 +30,62 @@ LEAST_DAMPING = 1e-9
 
 
 def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
-    """Draw `n` synthetic rows with about the correlations of the release.
+    """Draw synthetic rows with approximately the correlations of the release.
 
-    Means are kept of categories and of numbers whose law is near a normal one within the bounds.
-    They are not kept of rare flags, of rare counts, or of numbers with many values at a bound:
-    normal draws are moved into the bounds, which moves the mean away from the bound. Take means
-    from the release (`Release.mean`), not from these rows.
-
-    Categorical columns are drawn one after the other: the chances of a column's levels are the
-    linear regression of its indicators on those drawn before, cut to [0, 1] and then scaled,
-    level by level, until their averages are the released shares. Then the numbers are drawn from
-    a normal law, its mean linear in the levels, its covariance the residual one, and moved into
-    their bounds. Relations beyond second moments are not kept. Whole numbers and flags are rounded
-    up or down at random; derived columns are computed.
+    The means are preserved for categories, and for numbers whose distribution is nearly normal
+    within the bounds. The means are not kept for rare flags, rare counts and numbers with many
+    values at a bound. For such columns, read the means from `Release.mean`.
 
     Parameters
     ----------
-    release : a release with an intercept.
-    n : number of rows, at least 1.
-    seed : of this simulation; default, another sample each time. It has no part in privacy: the
-        rows are computed from the release alone.
+    release : Release
+        Release with an intercept.
+
+    n : int
+        Number of rows, at least 1.
+
+    seed : int, optional
+        Seed of the simulation. The default draws different rows every time. The seed does not
+        affect the privacy, because the rows are computed from the release alone.
 
     Returns
     -------
-    Table with the schema's columns: numbers as float64, flags as truth values, dates as dates,
-    categories in the type of their levels.
-    Nulls stand for missing values where they are a declared level (`missing` = ``level``), and for
-    other levels where the levels are not texts; a column with `missing` = ``pairwise`` has none.
-    Its metadata tell the guarantee, and Parquet files keep them.
+    pyarrow.Table
+        Table with the columns of the schema: numbers as float64, flags as Boolean values, dates as
+        dates, and categories in the type of their levels. A missing value is null if `missing` is
+        ``level``. A column with `missing` = ``pairwise`` has no nulls. The metadata of the table
+        contain the guarantee, and Parquet files keep the metadata.
 
     Raises
     ------
-    ReleaseError : `n` below 1, no intercept, or nothing but the trace was released.
+    NotReleasedError
+        The release has no intercept, or holds the trace only.
+    ReleaseError
+        `n` is below 1.
+
+    See Also
+    --------
+    dpcov.Release.mean : Private means.
+
+    Notes
+    -----
+    `sample` draws the categorical columns one after another. The probabilities of the levels are
+    the linear regression of their 0/1 features on the earlier columns, limited to [0, 1]. The
+    probabilities are then scaled until their averages equal the released fractions.
+
+    `sample` then draws the numbers from a normal distribution. Its mean is linear in the levels,
+    and its covariance is the residual covariance. Values beyond a bound become the bound, which
+    moves the mean away from the bound. Whole numbers and flags are rounded up or down at random.
+    Derived columns are computed from their parents. If the levels of a column are not texts,
+    undeclared levels are null.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.sample(release, 100, seed=0).shape
+    (100, 2)
 
     """
     check("n", n, Count, ReleaseError)
@@ -72,7 +96,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Rows(Result):
-    """Synthetic rows: a table of which nothing is told but its cells."""
+    """Synthetic rows as a result that prints only its cells."""
 
     rows: pa.Table
     told = False
@@ -97,17 +121,38 @@ class Rows(Result):
     seed=Option("--seed", "For the same rows every time.", int),
 )
 def rows(release: Release, n: int, seed: int | None = None) -> Rows:
-    """Synthetic rows as a result."""
+    """Draw synthetic rows for the command `dpcov sample`.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    n : int
+        Number of rows.
+
+    seed : int, optional
+        Seed of the simulation.
+
+    Returns
+    -------
+    Rows
+        Synthetic rows.
+
+    """
     return Rows(sample(release, n, seed))
 
 
 class Sampler:
-    """Draws blocks of features one after the other, each given those before.
+    """Simulation that draws blocks of features, each conditional on the earlier blocks.
 
     Attributes
     ----------
-    drawn : (rows, k) features drawn so far, encoded.
-    given : their k positions in the release.
+    drawn : ndarray, shape (rows, k)
+        Encoded features drawn so far.
+
+    given : list of int, length k
+        Positions of these features in the release.
 
     """
 
@@ -120,7 +165,7 @@ class Sampler:
         self.given: list[int] = []
 
     def table(self) -> pa.Table:
-        """All rows drawn."""
+        """Draw all columns and return the table."""
         columns = self._schema.encoded_columns
         names = [feature.name for feature in self._schema.variables]
         arrays: dict[str, pa.Array] = {}
@@ -143,7 +188,22 @@ class Sampler:
         return pa.table({name: arrays[name] for name in columns})
 
     def regression(self, at: list[int]) -> tuple[Matrix, Matrix]:
-        """(rows, b) conditional means of features given those drawn, and their covariance."""
+        """Regress features on the features drawn so far.
+
+        Parameters
+        ----------
+        at : list of int, length b
+            Positions of the features.
+
+        Returns
+        -------
+        means : ndarray, shape (rows, b)
+            Conditional means of the encoded features.
+
+        residual : ndarray, shape (b, b)
+            Residual covariance.
+
+        """
         covariance, means = self._moments.covariance, self._moments.means
         cross = covariance[np.ix_(self.given, at)]
         gram = covariance[np.ix_(self.given, self.given)]
@@ -156,9 +216,24 @@ class Sampler:
         return self._moments.encoded[at] + centred @ slopes, residual
 
     def draw_levels(self, at: list[int], *, rest: bool = False, even: bool = False) -> Integers:
-        """(rows,) position of the level drawn among `at`, `rest` adding one for none of them.
+        """Draw a level for each row.
 
-        If `even`, as often as they are likely, hardly by luck, where the chances of rows are alike.
+        Parameters
+        ----------
+        at : list of int
+            Positions of the 0/1 features of the levels.
+
+        rest : bool, default False
+            Add a last level, which stands for none of the levels.
+
+        even : bool, default False
+            Draw each level as often as its probability, with little randomness.
+
+        Returns
+        -------
+        ndarray of int, shape (rows,)
+            Index of the drawn level in `at`.
+
         """
         shares = np.clip(self._moments.means[at], 0.0, 1.0)
         chances = self.regression(at)[0]
@@ -182,7 +257,7 @@ class Sampler:
     def _draw_numbers(
         self, at: list[int], absent: dict[str, Booleans], columns: dict[str, Numeric]
     ) -> dict[str, Matrix]:
-        """(rows,) values of columns of numbers; NaN where they are missing."""
+        """Draw the (rows,) values of each numeric column, with NaN for missing values."""
         means, covariance = self.regression(at)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -202,7 +277,7 @@ class Sampler:
 
 
 def _cells(column: Numeric, values: Matrix) -> pa.Array:
-    """Numbers as the cells of a column of its kind."""
+    """Convert numbers to the cells of a column of its kind."""
     gone = np.isnan(values)
     values = np.where(gone, column.midpoint, values)
     match column.reading:
@@ -216,12 +291,12 @@ def _cells(column: Numeric, values: Matrix) -> pa.Array:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell as JSON has it."""
+    """Convert a cell to its form in JSON."""
     return cell.isoformat() if isinstance(cell, date) else cell
 
 
 def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
-    """Variance, per row, below which a direction is noise; regressions are damped by it."""
+    """Return the variance per row below which a direction is noise, for damped regressions."""
     if release.noise is None:
         return LEAST_DAMPING
     noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
@@ -230,7 +305,7 @@ def _damping(release: Release, count: float, generator: np.random.Generator) -> 
 
 
 def _calibrated(chances: Matrix, shares: Vector) -> Matrix:
-    """(m, l) probabilities near `chances` with column averages `shares`."""
+    """Return (m, l) probabilities near `chances` whose column averages are `shares`."""
     chances = np.clip(chances, 1e-9, 1.0)
     for _ in range(ROUNDS):
         chances = chances / chances.sum(axis=1, keepdims=True)
@@ -239,7 +314,7 @@ def _calibrated(chances: Matrix, shares: Vector) -> Matrix:
 
 
 def _levels(column: Categorical, drawn: Integers) -> pa.Array:
-    """Cells of a categorical column for positions among its labels."""
+    """Convert indices of levels to the cells of a categorical column."""
     texts = any(isinstance(level, str) for level in column.levels)
     cells = [str(level) if texts else level for level in column.levels]
     values: list[bool | int | float | str | None] = list(cells)

@@ -1,10 +1,12 @@
 """scikit-learn's interfaces to private releases; needs scikit-learn, which `import dpcov` does not.
 
-Each `fit` makes one release, under the budget in the constructor, and everything else is computed
-from it. Fitting twice, or once for each fold of a cross-validation, spends twice: give a `ledger`
-to keep count. What is fitted may be published. What `predict`, `transform`, `score` and
-`mahalanobis` return are functions of the rows that they are given, and are not protected: on rows
-that you hold and need not protect they cost nothing, on training rows they tell about those rows.
+Each `fit` makes one release with the budget of the constructor. Every other result comes from this
+release. Each further `fit`, such as a fold of a cross-validation, spends the budget again. A
+`ledger` records every spend.
+
+You may publish the fitted attributes. The results of `predict`, `transform`, `score` and
+`mahalanobis` are functions of the given rows and are not protected. For training rows, these
+results disclose private data.
 """
 
 from __future__ import annotations

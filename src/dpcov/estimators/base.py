@@ -32,7 +32,7 @@ T = TypeVar("T")
 Missing = Literal["midpoint", "pairwise", "none"]  # `level` would add features
 NO_BOUNDS = (
     "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
-    "They are never taken from the data, because they would tell about single rows."
+    "They are never taken from the data, because they would disclose single rows."
 )
 NO_LARGEST = (
     "Give largest_weight: the largest sample weight by the design of the survey, without the data. "
@@ -145,7 +145,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self._dtype = np.dtype(np.float32 if single else np.float64)
 
     def _names(self) -> tuple[str, ...]:
-        """Return the names of a list's columns, if their number is stated."""
+        """Return the names of the columns of a list, if their number is known."""
         if self.n_features is None:
             return _names_of_list(self.bounds)
         check("n_features", self.n_features, Count, EstimatorError)
@@ -181,7 +181,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return found
 
     def _means(self) -> Vector:
-        """(p,) means; of a release without means, the midpoints of the bounds."""
+        """Return the (p,) means, or the midpoints of the bounds if there are no means."""
         made = self.release_
         return made.mean() if made.not_released is None else made.centers
 
@@ -196,7 +196,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return None if seed is None else int(seed)
 
     def _simulation(self) -> np.random.Generator:
-        """Generator for simulations of the noise; no part in privacy."""
+        """Return random numbers for simulations of the noise. They do not affect the privacy."""
         return simulation_generator(self._seed())
 
     def _new_rows(self, table: Any) -> tuple[Matrix, Any]:
@@ -208,7 +208,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _weight(names: tuple[str, ...], largest: float | None) -> dict[str, Any]:
-    """What a schema says of the column of weights, if there is one."""
+    """Return the declaration of the column of weights, if there is one."""
     if names and largest is None:
         raise EstimatorError(NO_LARGEST)
     return {"weight": {"column": names[0], "maximum": largest}} if names else {}
@@ -217,7 +217,7 @@ def _weight(names: tuple[str, ...], largest: float | None) -> dict[str, Any]:
 def _bounds(
     bounds: Any, names: tuple[str, ...], parameter: str, what: str
 ) -> tuple[list[float], list[float]]:
-    """Lower and upper bounds, one for each name."""
+    """Return lower and upper bounds, one for each name."""
     if bounds is None:
         raise EstimatorError(NO_BOUNDS.format(name=parameter, what=what))
     if isinstance(bounds, Mapping):
@@ -249,7 +249,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 
 def _each(bound: Any, count: int, parameter: str) -> list[Any]:
-    """One bound for each of the columns."""
+    """Return one bound for each of the columns."""
     single = isinstance(bound, str) or not hasattr(bound, "__len__")
     values = [bound] * count if single else list(bound)
     if len(values) != count:

@@ -25,34 +25,69 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[misc]
-    """Covariance under differential privacy, with the interface of scikit-learn's.
+    """Covariance with differential privacy and the interface of scikit-learn.
 
-    A drop-in for `sklearn.covariance.EmpiricalCovariance`, of which it is a subclass: `score`,
-    `error_norm`, `mahalanobis` and `get_precision` are inherited. They cost no privacy; what they
-    return about training rows is not protected.
+    The class is a subclass of `sklearn.covariance.EmpiricalCovariance` and inherits `score`,
+    `error_norm`, `mahalanobis` and `get_precision`. These methods cost no privacy. Their results
+    for training rows are not protected.
 
     Parameters
     ----------
-    bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
-        column name. Required; never taken from the data.
-    missing : ``midpoint`` (default), ``pairwise`` or ``none``, as in `dpcov.release`.
-    epsilon, delta, rho, neighbors, mechanism, denoise, radius : as in `dpcov.release`; each `fit`
-        spends this budget.
-    ledger, dataset : where each `fit` is booked before any noise is drawn.
-    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
-        of another length is a row of missing values.
-    random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
-    store_precision : whether to keep `precision_`.
-    assume_centered : whether the mean is 0, so that `covariance_` is about 0.
+    bounds : tuple or dict
+        Public lower and upper bounds, each a number or one number per column. A dict has a pair for
+        each column name. Never compute the bounds from the data.
+
+    missing : {"midpoint", "pairwise", "none"}, default "midpoint"
+        Treatment of missing values, as in `dpcov.release`.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`.
+
+    neighbors, mechanism, denoise, radius : optional
+        Options of `dpcov.release`.
+
+    ledger, dataset : optional
+        Ledger and data set that record each `fit` before dpcov draws noise.
+
+    n_features : int, optional
+        Public number of columns of a list of rows, if the bounds are single numbers. A row with
+        another length counts as a row of missing values.
+
+    random_state : int, optional
+        Seed for tests only. A release with a seed is marked ``NOT PRIVATE``.
+
+    store_precision : bool, default True
+        Keep `precision_`.
+
+    assume_centered : bool, default False
+        Assume that the mean is 0.
 
     Attributes
     ----------
-    release_, guarantee_ : the release and its guarantee.
-    null_reason_ : None, or why `covariance_` says nothing of the table.
-    location_ : (p,) means.
-    covariance_ : (p, p), over the count.
-    precision_ : (p, p) its pseudo-inverse.
-    n_features_in_, feature_names_in_ : as in scikit-learn.
+    release_ : Release
+        Release of the rows.
+
+    guarantee_ : Guarantee
+        Guarantee of the release.
+
+    null_reason_ : str or None
+        Reason why `covariance_` contains no information, or None.
+
+    location_ : ndarray, shape (p,)
+        Means of the columns.
+
+    covariance_ : ndarray, shape (p, p)
+        Covariances. The divisor is the number of rows.
+
+    precision_ : ndarray, shape (p, p)
+        Pseudo-inverse of `covariance_`.
+
+    n_features_in_, feature_names_in_ : as in scikit-learn
+        Number and names of the columns.
+
+    See Also
+    --------
+    dpcov.release : Make a release without scikit-learn.
 
     Examples
     --------
@@ -68,21 +103,30 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     assume_centered: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make a release of the rows of `X`; spends the budget.
+        """Make a release of the rows and estimate the covariance. Each call spends the budget.
 
-        If the release holds no covariances, or nothing in them rises above the noise, a
-        `NullModelWarning` says so and `null_reason_` holds the reason. Without covariances
-        `location_` is the midpoints of the bounds and `covariance_` is 0.
+        If the release contains no covariances above the noise, `fit` warns and sets `null_reason_`.
+        Without covariances, `location_` contains the midpoints of the bounds, and `covariance_` is
+        0.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
-            rows, if `bounds` has one entry for each column.
-        y : ignored.
+        X : array-like, shape (n, p), or table
+            Rows as an array, or as a table of pandas, polars or pyarrow. A list of rows needs one
+            entry of `bounds` for each column.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        PrivateCovariance
+            The fitted estimator.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent.
+        DpcovError
+            The request is invalid. The budget is not spent.
 
         """
         self._make_release(X)
@@ -129,20 +173,29 @@ n_features, random_state, store_precision : as in `PrivateCovariance`.
     alpha: float | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make a release of the rows of `X`, and find its graph; spends the budget.
+        """Make a release of the rows and estimate the graph. Each call spends the budget.
 
-        Where nothing rises above the noise the graph is empty, all entries are 0, and a
-        `NullModelWarning` says so.
+        If no correlation rises above the noise, the graph is empty, all entries are 0, and `fit`
+        issues a `NullModelWarning`.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
-            rows, if `bounds` has one entry for each column.
-        y : ignored.
+        X : array-like, shape (n, p), or table
+            Rows as an array, or as a table of pandas, polars or pyarrow. A list of rows needs one
+            entry of `bounds` for each column.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        PrivateGraphicalLasso
+            The fitted estimator.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent.
+        DpcovError
+            The request is invalid. The budget is not spent.
 
         """
         self._make_release(X)
@@ -175,6 +228,6 @@ def _varying(release: Release) -> Matrix:
 
 
 def _no_graph(columns: tuple[str, ...]) -> SparsePrecision:
-    """The graph in which no column has a place."""
+    """Return a graph without columns."""
     nothing = np.zeros((0, 0))
     return SparsePrecision((), columns, nothing, nothing, math.nan, correlation=True, gap=0.0)

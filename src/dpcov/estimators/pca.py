@@ -79,20 +79,29 @@ n_features, random_state : as in `PrivateCovariance`.
     whiten: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make a release of the rows of `X`, and find its components; spends the budget.
+        """Make a release of the rows and compute the components. Each call spends the budget.
 
-        Where nothing rises above the noise components are the axes, their variances 0, and a
-        `NullModelWarning` says so.
+        If no correlation rises above the noise, the components are the axes, their variances are 0,
+        and `fit` issues a `NullModelWarning`.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
-            rows, if `bounds` has one entry for each column.
-        y : ignored.
+        X : array-like, shape (n, p), or table
+            Rows as an array, or as a table of pandas, polars or pyarrow. A list of rows needs one
+            entry of `bounds` for each column.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        PrivatePCA
+            The fitted estimator.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent.
+        DpcovError
+            The request is invalid. The budget is not spent.
 
         """
         self._make_release(X)
@@ -146,9 +155,20 @@ n_features, random_state : as in `PrivateCovariance`.
         return tags
 
     def transform(self, X: Any) -> Matrix:
-        """(m, k) scores of new rows; of training rows they are not protected.
+        """Compute the scores of new rows. The scores of training rows are not protected.
 
-        Values outside the bounds are moved to the nearer bound, missing ones to the midpoint.
+        Values outside the bounds count as the nearer bound. Missing values count as the midpoint.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, p), or table
+            New rows.
+
+        Returns
+        -------
+        ndarray, shape (m, k)
+            Scores.
+
         """
         check_is_fitted(self)
         rows, kind = self._new_rows(X)

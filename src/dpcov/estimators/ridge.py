@@ -76,22 +76,32 @@ n_features, random_state : as in `PrivateCovariance`.
     largest_weight: float | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Make a release of the rows of `X` and `y` together; spends the budget.
+        """Make a release of the rows and fit the regression. Each call spends the budget.
 
-        Where nothing rises above the noise coefficients are 0, the intercept is the target's mean,
-        and a `NullModelWarning` says so.
+        If no correlation rises above the noise, the coefficients are 0 and the intercept is the
+        mean of the target. `fit` then issues a `NullModelWarning`.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
-            rows, if `bounds` has one entry for each column.
-        y : (n,) or (n, t) targets, numbers; a list of rows of several, if `target_bounds` has one
-            entry for each. Of a list what is no number, nor a list of one, is missing.
-        sample_weight : (n,) how much each row counts, at most `largest_weight`; or a number.
+        X : array-like, shape (n, p), or table
+            Rows as an array, or as a table of pandas, polars or pyarrow. A list of rows needs one
+            entry of `bounds` for each column.
+
+        y : array-like, shape (n,) or (n, t)
+            Targets. Several targets as a list need one entry of `target_bounds` for each target.
+
+        sample_weight : array-like, shape (n,), or float, optional
+            Weights of the rows, at most `largest_weight`.
+
+        Returns
+        -------
+        PrivateRidge
+            The fitted estimator.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent.
+        DpcovError
+            The request is invalid. The budget is not spent.
 
         """
         if y is None:
@@ -138,7 +148,7 @@ n_features, random_state : as in `PrivateCovariance`.
         return self
 
     def _alphas(self, targets: int) -> list[Any]:
-        """The penalty of each target."""
+        """Return the penalty of each target."""
         return [self.alpha] * targets if np.ndim(self.alpha) == 0 else list(self.alpha)
 
     def _check_request(self, features: int, targets: int) -> None:
@@ -162,9 +172,20 @@ n_features, random_state : as in `PrivateCovariance`.
         return tags
 
     def predict(self, X: Any) -> Matrix:
-        """(m,) or (m, t) predictions for new rows; for training rows they are not protected.
+        """Predict the targets of new rows. Predictions for training rows are not protected.
 
-        Values outside the bounds are moved to the nearer bound, missing ones to the midpoint.
+        Values outside the bounds count as the nearer bound. Missing values count as the midpoint.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, p), or table
+            New rows.
+
+        Returns
+        -------
+        ndarray, shape (m,) or (m, t)
+            Predictions in units of the targets.
+
         """
         check_is_fitted(self)
         rows, kind = self._new_rows(X)

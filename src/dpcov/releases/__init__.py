@@ -1,6 +1,6 @@
-"""A release: the noisy matrix with the guarantee that it carries, and what follows from it.
+"""Releases: the noisy matrix, the guarantee, and everything that dpcov computes from both.
 
-Nothing here sees data; everything computed from a release costs no further privacy.
+No function of this package reads data. Every computation from a release costs no further privacy.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-NAMED = 5  # features in the short form of a release
-ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
-LARGEST_FILE = 2**33  # of a release of as many features as a schema may have
-SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
+NAMED = 5  # Number of features that the short form of a release names.
+ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
+LARGEST_FILE = 2**33  # Bytes. The largest possible schema needs less.
+SMALLEST_VARIANCE = 1e-12  # Variance of an encoded feature. Below it, all correlations are 0.
 
 
 def _provenance() -> dict[str, str]:
@@ -51,20 +51,30 @@ def _provenance() -> dict[str, str]:
     return {"library": f"dpcov {_version()}", "version": _version(), "date": today}
 
 
-@cache  # looking it up takes longer than many a release
+@cache  # reading the version can take longer than a release
 def _version() -> str:
     return version("dpcov")
 
 
 class VoidReleaseWarning(UserWarning):
-    """A release file that may hold no guarantee, for the version that made it."""
+    """Warning about a release file whose guarantee may be void because of an old fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The level of a column whose levels were released apart.
+    """Level of a column, if each level of the column has a release of its own.
 
-    `together` is what the releases of all levels guarantee at once.
+    Attributes
+    ----------
+    column : str
+        Name of the column.
+
+    level : str
+        Level of the column that the rows of the release have.
+
+    together : Guarantee
+        Guarantee of the releases of all levels together.
+
     """
 
     column: str
@@ -74,13 +84,20 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class NoisyCount:
-    """The best of what tells a private number of rows, without bias.
+    """Best unbiased estimate of a private number of rows.
 
     Attributes
     ----------
-    value : the published count and the published matrix's corner, by the inverse of variances.
-    of_corner : the corner's weight; 0 where nothing but the count tells it.
-    deviation : standard deviation of the noise in `value`.
+    value : float
+        Weighted mean of the published count and the count in the published matrix. The weights are
+        the inverse variances.
+
+    of_corner : float
+        Weight of the count in the matrix, between 0 and 1. The weight is 0 if only the published
+        count contains the number of rows.
+
+    deviation : float
+        Standard deviation of the noise in `value`, in rows.
 
     """
 
@@ -90,7 +107,19 @@ class NoisyCount:
 
     @classmethod
     def of(cls, release: Release) -> NoisyCount | None:
-        """That of a release with a published count; None of others."""
+        """Return the best estimate for a release, or None if the release publishes no noisy count.
+
+        Parameters
+        ----------
+        release : Release
+            Any release.
+
+        Returns
+        -------
+        NoisyCount or None
+            Estimate of the number of rows.
+
+        """
         if release.published_count is None or release.count_noise is None:
             return None
         unit, t = units_per_row(release.schema), release.lattice.intercept_units
@@ -107,13 +136,17 @@ class NoisyCount:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a first look told of features in [-1, 1]: sums over rows, in squared lattice steps.
+    """Noisy sums of a pilot query, which estimates the means and variances of the features.
 
     Attributes
     ----------
-    values : 2 p + 1 integers: of each feature's square, of each times the intercept's constant, and
-        of that squared, each plus noise. On the lattice of the schema, before any map.
-    law : of the noise in each.
+    values : tuple of int, length 2 p + 1
+        Sums over the rows, each plus noise. The first p sums are of the squared features. The next
+        p sums are of the features times the intercept. The last sum is of the squared intercept.
+        All sums are in squared lattice steps of the schema, before any linear map.
+
+    law : ScalarLaw
+        Distribution of the noise in each sum.
 
     """
 
@@ -123,34 +156,102 @@ class Sums:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Release:
-    """A second moment under differential privacy.
+    """Second moment of a table, released with differential privacy.
+
+    p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
     Attributes
     ----------
-    schema, lattice : what a row is, and the integer grid of its encoding.
-    guarantee : what is guaranteed, between which tables, for whom.
-    mechanism, parameters : how it was made.
-    noise, trace_noise : public laws of the noise; `noise` is None where the mechanism does not
-        just add noise (it samples eigenvectors, say), `trace_noise` where no trace was released.
-    published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise, or the
-        mechanism's estimate of S. None where the public gate spent the whole budget on the trace.
-    published_trace : integer, the trace of S plus noise, in squared lattice steps.
-    unit_count : number of rows or persons where it is public (replace-one), else None.
-    reproducible : True if a seed was used: then the release is NOT PRIVATE.
-    linear_map, center : (p, p) map A and (p,) center c such that A (z - c) is what became of the
-        encoded features z before the clip, where the mechanism learnt them; `published` and
-        `lattice` are about mapped rows. None: none.
-    denoise : how `denoised` was made from the above: none, project or shrink.
-    denoised : (d, d) estimate of S in squared units of an encoded row.
-    published_count, count_noise : integer, the number of rows plus noise, and its public law; in
-        units of 1 / `units_per_row`, with weights the sum of their shares of the largest. None
-        under replace-one, of mechanisms of papers, and of weighted rows without an intercept.
-    group : the level of the rows, where those of each level were released apart, else None. Then
-        `guarantee` is what this release alone would guarantee under add/remove.
-    lengths : noisy counts of mapped rows by length, from which a private radius was chosen; they
-        tell what the clip took. None: there are none.
-    sums, directions : what else was published on the way: a first look at means and spreads, and a
-        second moment from which directions were learnt. None: there was none.
+    schema : Schema
+        Declaration of the columns.
+
+    lattice : Lattice
+        Integer lattice of the encoded rows.
+
+    guarantee : Guarantee
+        Privacy guarantee: the budget, the neighbouring tables and the privacy unit.
+
+    mechanism : str
+        Name of the mechanism.
+
+    parameters : mapping of str
+        Options of the mechanism.
+
+    noise : MatrixLaw or None
+        Public distribution of the noise in the matrix. None if the mechanism does not only add
+        noise; some mechanisms sample eigenvectors, for example.
+
+    trace_noise : ScalarLaw or None
+        Public distribution of the noise in the trace. None if the release has no separate trace.
+
+    shift : int
+        Binary exponent of the unit of `published`: one unit is 2^shift squared lattice steps.
+
+    published : ndarray of int, shape (d, d), or None
+        Second moment plus noise, or the estimate of the mechanism. None if the release holds the
+        trace only.
+
+    published_trace : int or None
+        Trace of the second moment plus noise, in squared lattice steps.
+
+    unit_count : int or None
+        Number of rows or persons. None under add-remove, where this number is private.
+
+    reproducible : bool
+        True if a seed was used. Such a release is NOT PRIVATE.
+
+    linear_map : ndarray, shape (p, p), or None
+        Map A that the mechanism applied before it clipped the rows. The transformed row is A (z -
+        c) for encoded features z. `published` and `lattice` then describe transformed rows.
+
+    center : ndarray, shape (p,), or None
+        Center c that the mechanism subtracted before the map. None stands for 0.
+
+    denoise : str
+        Denoising method: ``none``, ``project`` or ``shrink``.
+
+    denoised : ndarray, shape (d, d), or None
+        Denoised second moment, in squared units of an encoded row.
+
+    provenance : mapping of str
+        Library, version, date and data source of the release.
+
+    group : Group or None
+        Level of the rows, if each level of a column has a release of its own. In this case
+        `guarantee` describes this release alone under add-remove.
+
+    published_count : int or None
+        Number of rows plus noise, in units of 1 / `units_per_row`. With survey weights, each row
+        counts as its weight divided by the largest weight. None under replace-one, for mechanisms
+        of papers, and for weighted rows without an intercept.
+
+    count_noise : ScalarLaw or None
+        Public distribution of the noise in the count.
+
+    lengths : Lengths or None
+        Noisy histogram of the norms of the transformed rows. The mechanism chose the clipping
+        radius from the histogram, and dpcov estimates the clipping bias from the histogram.
+
+    sums : Sums or None
+        Noisy sums of the pilot query. None if the mechanism has no pilot query.
+
+    directions : Release or None
+        Second moment of the directions query. None if the mechanism has no directions query.
+
+    See Also
+    --------
+    dpcov.release : Make a release.
+    dpcov.load : Read a release file.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> release.columns
+    ('x0', 'x1')
+    >>> bool(abs(release.mean()[0] - 0.5) < 0.05)
+    True
 
     """
 
@@ -179,7 +280,7 @@ class Release:
     directions: Release | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal, arrays by their entries."""
+        """Return True if all fields are equal. Arrays are compared entry by entry."""
         if not isinstance(other, Release):
             return NotImplemented
         pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
@@ -192,27 +293,62 @@ class Release:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the p variables: the encoded features, without marks of missing cells."""
+        """Names of the p features, without the indicators of missing cells."""
         return tuple(feature.name for feature in self.schema.variables)
 
     @property
     def whole_guarantee(self) -> Guarantee:
-        """The guarantee that counts: of all levels together, where they were released apart."""
+        """Guarantee of all releases together, if each level of a column has a release of its own.
+
+        In all other cases, `whole_guarantee` equals `guarantee`.
+        """
         return self.guarantee if self.group is None else self.group.together
 
     @property
     def may_be_void(self) -> bool:
-        """Whether it comes from a version that read some tables so that nothing is guaranteed."""
+        """True if an old version made the release, so that the guarantee may be void.
+
+        That version read some tables in a way that invalidates the guarantee.
+        """
         return "version" not in self.provenance
 
     def made_by(self) -> str:
-        """Library, date and whatever else is told of how it was made, in words."""
+        """Return a phrase that names the library, the date and the data source of the release.
+
+        Returns
+        -------
+        str
+            The facts of `provenance`, separated by commas.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+        >>> release.made_by().startswith("dpcov")
+        True
+
+        """
         door, apart = self.provenance.get("door"), ("version", "door", "not_protected")
         told = [fact for name, fact in self.provenance.items() if name not in apart]
         return ", ".join([*told, *([f"read as {door}"] if door else [])])
 
     def not_protected(self) -> str:
-        """What anybody may learn beside the release, in words."""
+        """Return a sentence on everything that the release discloses without protection.
+
+        Returns
+        -------
+        str
+            A list of the public facts: the schema, the budget and the running time. Under
+            replace-one, the list also contains the number of rows or persons.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+        >>> "the budget" in release.not_protected()
+        True
+
+        """
         public = ["the schema (columns, bounds, levels)", "the budget", "the running time"]
         if self.unit_count is not None:
             units = "rows" if self.guarantee.unit.column is None else "persons"
@@ -223,19 +359,24 @@ class Release:
 
     @property
     def has_intercept(self) -> bool:
+        """True if the encoded rows contain an intercept, so that the release contains means."""
         return self.lattice.dimension > self.lattice.features
 
     @property
     def row_count(self) -> int | None:
-        """Number of rows where it is public: replace-one, and rows as units without weights."""
+        """Number of rows if it is public, else None.
+
+        The number of rows is public under replace-one, if the release protects rows without
+        weights.
+        """
         plain = self.guarantee.unit.column is None and self.schema.weight is None
         return self.unit_count if plain else None
 
     @property
     def clipped(self) -> bool:
-        """Whether rows may have been shortened to a radius that the mechanism took from the data.
+        """True if the mechanism may have clipped rows at a private radius.
 
-        The second moment is then that of the shortened rows; what is missing, nobody knows.
+        The published second moment then describes the clipped rows.
         """
         longest = self.schema.effective_radius
         if self.linear_map is not None:
@@ -244,75 +385,183 @@ class Release:
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:
-        """(d, d) second moment as published, in squared units of an encoded row (z, t).
+        """Return the published second moment of the encoded rows.
 
-        Unbiased where the mechanism adds noise (`noise` is its law).
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment in squared units of an encoded row. The estimate is unbiased for the
+            clipped rows if the mechanism adds noise with the distribution `noise`.
+
+        Raises
+        ------
+        NotReleasedError
+            The release holds the trace only.
+
+        See Also
+        --------
+        Release.second_moment : Denoised second moment.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.noisy().shape
+        (3, 3)
+
         """
         return self.unmapped(self.noisy_mapped())
 
     def noisy_mapped(self) -> Matrix:
-        """(d, d) second moment as published, of the mapped rows; see `linear_map`."""
+        """Return the published second moment of the transformed rows.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment in squared units of a transformed row; see `linear_map`.
+
+        Raises
+        ------
+        NotReleasedError
+            The release holds the trace only.
+
+        """
         held.refuse(held.matrix_reason(self))
         assert self.published is not None  # noqa: S101  for type checkers: the line above
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """(d, d) second moment of the mapped rows, from that of the encoded rows."""
+        """Return the second moment of the transformed rows.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (d, d)
+            Second moment of the encoded rows.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment of the transformed rows; see `linear_map`.
+
+        See Also
+        --------
+        Release.unmapped : Inverse transformation.
+
+        """
         if self.linear_map is None:
             return matrix
         shift = None if self.center is None else -self.linear_map @ self.center / self.intercept()
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """(d, d) second moment of the encoded rows, from that of the mapped rows."""
+        """Return the second moment of the encoded rows.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (d, d)
+            Second moment of the transformed rows; see `linear_map`.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment of the encoded rows.
+
+        See Also
+        --------
+        Release.mapped : Inverse transformation.
+
+        """
         if self.linear_map is None:
             return matrix
         shift = None if self.center is None else self.center / self.intercept()
         return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), shift, matrix)
 
     def second_moment(self) -> Matrix:
-        """(d, d) denoised second moment of the encoded rows (z, t).
+        """Return the denoised second moment of the encoded rows.
 
-        Positive semidefinite, unless `denoise` is ``none``.
-        With an intercept the last row and column hold t times the sums and t^2 times the count,
-        with t = `intercept()`.
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment in squared units of an encoded row. The matrix is positive semidefinite
+            unless `denoise` is ``none``. With an intercept t, the last row and column contain t
+            times the sums of the features. The last diagonal entry is t^2 times the number of rows.
 
         Raises
         ------
-        NotReleasedError : the release holds the trace only.
+        NotReleasedError
+            The release holds the trace only.
+
+        See Also
+        --------
+        Release.covariance : Covariance in the units of the data.
+        Release.noisy : Second moment without denoising.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> bool(np.linalg.eigvalsh(release.second_moment())[0] > -1e-6)
+        True
 
         """
         held.refuse(held.matrix_reason(self))
         return self.noisy() if self.denoised is None else self.denoised
 
     def intercept(self) -> float:
-        """The constant t that is appended to each encoded row."""
+        """Return the constant t that dpcov appends to each encoded row.
+
+        Returns
+        -------
+        float
+            Intercept in units of an encoded row; 0 if the release has no intercept.
+
+        """
         return self.lattice.intercept_units * self.lattice.step
 
     @property
     def tells_count(self) -> bool:
-        """Whether anything tells the number of rows."""
+        """True if the release contains the number of rows, either exactly or with noise."""
         known = self.row_count is not None or self.count_noise is not None
         return known or held.moments_reason(self) is None
 
     @property
     def not_released(self) -> str | None:
-        """The reason why means, covariances and correlations were not released, else None."""
+        """Reason why the release contains no means, covariances and correlations, or None."""
         return held.moments_reason(self)
 
     def count(self) -> float:
-        """Number of rows: exact where it is public, else a private estimate.
+        """Return the number of rows, or a private estimate of this number.
 
-        Of the published count and of the corner of the published matrix, weighted by the inverse
-        of their variances; of releases without the former from the denoised matrix.
+        The number is exact if it is public. Otherwise, dpcov combines the published count and the
+        count in the matrix, weighted by their inverse variances. A release without a published
+        count uses the noisy matrix only.
 
-        With survey weights, their sum over the largest: at most as many rows without weights would
-        tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
-        `dpcov.drowned` tells where it is mostly noise.
+        Returns
+        -------
+        float
+            Number of rows, at least 0. With survey weights, the sum of the weights divided by the
+            largest weight.
 
         Raises
         ------
-        NotReleasedError : the release holds no number of rows.
+        NotReleasedError
+            The release contains no number of rows.
+
+        See Also
+        --------
+        :func:`dpcov.drowned` : Warnings about a count that is below the noise level.
+
+        Notes
+        -----
+        With survey weights w, Kish's effective sample size is (sum w)^2 / sum w^2. This size is at
+        least the returned number.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
+        >>> bool(abs(release.count() - 5000) < 200)
+        True
 
         """
         if self.row_count is not None:
@@ -324,39 +573,115 @@ class Release:
         return max(0.0, float(corner / self.intercept() ** 2))
 
     def total_weight(self) -> float:
-        """Sum of the survey weights, a private estimate; without weights, the number of rows."""
-        return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
+        """Return a private estimate of the sum of the survey weights.
 
-    def mean(self) -> Matrix:
-        """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise.
+        Returns
+        -------
+        float
+            Sum of the weights; without weights, the number of rows.
 
         Raises
         ------
-        NotReleasedError : the release holds no means: see `not_released`.
+        NotReleasedError
+            The release contains no number of rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
+        >>> release.total_weight() == release.count()
+        True
+
+        """
+        return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
+
+    def mean(self) -> Matrix:
+        """Return the private means of the features.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            Means in the units of the data, in the order of `columns`.
+
+        Raises
+        ------
+        NotReleasedError
+            The release contains no means; `not_released` gives the reason.
+
+        See Also
+        --------
+        dpcov.intervals : Intervals for the means.
+        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(abs(release.mean()[0] - 0.5) < 0.05)
+        True
 
         """
         mean, _ = self._encoded()
         return self.centers + self.scales * mean
 
     def covariance(self) -> Matrix:
-        """(p, p) covariance of the features (about their private mean, over the count).
+        """Return the private covariance matrix of the features.
 
-        In the data's own units.
+        Returns
+        -------
+        ndarray, shape (p, p)
+            Covariances in the units of the data, in the order of `columns`. The divisor is the
+            number of rows n, and not n - 1.
 
         Raises
         ------
-        NotReleasedError : the release holds no covariances: see `not_released`.
+        NotReleasedError
+            The release contains no covariances; `not_released` gives the reason.
+
+        See Also
+        --------
+        Release.correlation : Correlations of the features.
+        dpcov.intervals : Intervals for the covariances.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(abs(release.covariance()[0, 0] - 1 / 12) < 0.02)
+        True
 
         """
         _, covariance = self._encoded()
         return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
-        """(p, p) correlations; 0 where a feature shows no variance, or nothing but noise.
+        """Return the private correlation matrix of the features.
+
+        Returns
+        -------
+        ndarray, shape (p, p)
+            Correlations in the order of `columns`, with 1 on the diagonal. The correlations of a
+            feature are 0 if the denoised matrix shows no variance of the feature.
 
         Raises
         ------
-        NotReleasedError : the release holds no correlations: see `not_released`.
+        NotReleasedError
+            The release contains no correlations; `not_released` gives the reason.
+
+        See Also
+        --------
+        dpcov.correlation_standard_errors : Standard errors due to the privacy noise.
+        dpcov.intervals : Intervals for the correlations.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(release.correlation()[0, 1] < -0.9)
+        True
 
         """
         _, covariance = self._encoded()
@@ -370,9 +695,10 @@ class Release:
 
     @property
     def uninformative(self) -> bool:
-        """Whether no correlation rises above the noise, so that all of them are 0, or none is held.
+        """True if no correlation rises above the noise, so that all correlations are 0.
 
-        True of a release of the trace only; False where they were not released for another reason.
+        The property is also True if the release holds the trace only. The property is False if the
+        release contains no correlations for another reason.
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
@@ -381,16 +707,28 @@ class Release:
 
     @property
     def centers(self) -> Vector:
-        """(p,) data values of the features that are encoded as 0."""
+        """Data values that dpcov encodes as 0, shape (p,), in the units of the data."""
         return np.array([feature.center for feature in self.schema.variables])
 
     @property
     def scales(self) -> Vector:
-        """(p,) data units in one unit of the encoded features."""
+        """Data units in one unit of each encoded feature, shape (p,)."""
         return np.array([feature.scale for feature in self.schema.variables])
 
     def _encoded(self) -> tuple[Matrix, Matrix]:
-        """Mean and covariance of the encoded features, by the Schur complement of the intercept."""
+        """Compute the mean and the covariance of the encoded features.
+
+        The covariance follows from the Schur complement of the intercept.
+
+        Returns
+        -------
+        mean : ndarray, shape (p,)
+            Means of the encoded features.
+
+        covariance : ndarray, shape (p, p)
+            Covariances of the encoded features.
+
+        """
         held.refuse(self.not_released)
         moment, gaps = self.second_moment(), has_gaps(self.schema)
         if gaps:
@@ -398,21 +736,21 @@ class Release:
                 self.schema, self.with_count(moment), self.intercept(), least=least_rows(self)
             )
         sums, corner = moment[:-1, -1], moment[-1, -1]
-        if corner <= 0:  # nothing shows but what rows were centred about
+        if corner <= 0:  # only the center of the rows is known
             about = np.zeros(len(sums)) if self.center is None else self.center
             return about, np.zeros((len(sums), len(sums)))
         with np.errstate(all="ignore"):
             means = sums / corner * self.intercept() if gaps else self._means(moment)
             mean = np.clip(means, -1.0, 1.0)
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
-        if not np.isfinite(centred).all():  # never of a positive semidefinite matrix
+        if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
             raise ReleaseError(
                 "This release has entries that are too large to compute with. Its file is damaged, "
                 "or its denoised matrix is not positive semidefinite: denoise it again."
             )
         nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
-        # Values lie in [-1, 1], so no variance is above 1, however small a count noise has left.
+        # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
         count = max(self.count(), 1.0)
         if self.denoised is not None:
             if gaps:
@@ -421,10 +759,21 @@ class Release:
         return mean, (centred + centred.T) / (2 * count)
 
     def _means(self, moment: Matrix) -> Matrix:
-        """(p,) encoded means: sums over the corner, or over the better count where there is one.
+        """Compute the encoded means: the sums divided by the best estimate of the number of rows.
 
-        About the center of mapped rows, as the count's error moves means in proportion to how far
-        they are from what sums are about.
+        If the rows were centered, the sums are about the center. The error of the count then moves
+        a mean only in proportion to the distance of the mean from the center.
+
+        Parameters
+        ----------
+        moment : ndarray, shape (d, d)
+            Second moment of the encoded rows.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            Means of the encoded features.
+
         """
         t = self.intercept()
         if self.count_noise is None:
@@ -436,9 +785,19 @@ class Release:
         return np.asarray(center + np.linalg.solve(self.linear_map, sums))
 
     def with_count(self, matrix: Matrix) -> Matrix:
-        """The (d, d) second moment with the best of what tells the count in its corner.
+        """Return a second moment whose row count is the best estimate of the number of rows.
 
-        Of mapped rows it is the corner of their own moment, of which all entries hold some.
+        Parameters
+        ----------
+        matrix : ndarray, shape (d, d)
+            Second moment of the encoded rows.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment with the best count. If the rows were centered, the count affects all
+            entries.
+
         """
         best = NoisyCount.of(self)
         known = self.row_count if best is None else best.value
@@ -447,7 +806,23 @@ class Release:
         return self.with_corner(matrix, known * self.intercept() ** 2)
 
     def with_corner(self, matrix: Matrix, corner: float) -> Matrix:
-        """The (d, d) matrix that has this corner where rows are mapped, in units of unmapped."""
+        """Return a second moment with another row-count entry.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (d, d)
+            Second moment of the encoded rows.
+
+        corner : float
+            New row-count entry of the second moment of the transformed rows: t^2 times the number
+            of rows.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Second moment of the encoded rows with the new entry.
+
+        """
         along = np.zeros(len(matrix))
         along[-1] = 1.0
         if self.center is not None:
@@ -455,13 +830,36 @@ class Release:
         return matrix + (corner - matrix[-1, -1]) * np.outer(along, along)
 
     def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
-        """A matrix of the release as a data frame with the features' names.
+        """Return a matrix of the release as a data frame with the names of the features.
 
         Parameters
         ----------
-        which : ``covariance`` or ``correlation``, or ``second_moment``: the denoised one of the
-            encoded rows, whose last row is that of the intercept, if there is one.
-        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.core.show.frames.frame`.
+        which : {"covariance", "correlation", "second_moment"}, default "covariance"
+            Matrix of the frame. ``second_moment`` is the denoised second moment of the encoded
+            rows. Its last row is the intercept, if there is one.
+
+        library : {"pandas", "polars", "pyarrow"}, default "pandas"
+            Library of the data frame.
+
+        Returns
+        -------
+        DataFrame or pyarrow.Table
+            Frame with one column for each feature.
+
+        Raises
+        ------
+        ReleaseError
+            There is no matrix with this name.
+        NotReleasedError
+            The release does not contain the matrix.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> release.to_frame("correlation").shape
+        (2, 2)
 
         """
         from dpcov.core.show.frames import frame
@@ -476,11 +874,40 @@ class Release:
         return frame([*(feature.name for feature in of), *intercept], matrix, library)
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
-        """The same release with another denoised matrix."""
+        """Return the same release with another denoised matrix.
+
+        Parameters
+        ----------
+        method : str
+            Denoising method.
+
+        matrix : ndarray, shape (d, d), or None
+            Denoised second moment of the encoded rows.
+
+        Returns
+        -------
+        Release
+            Copy of the release.
+
+        """
         return replace(self, denoise=method, denoised=matrix)
 
     def guarantee_in_words(self) -> str:
-        """The guarantee as a sentence; says so where there is none."""
+        """Return the privacy guarantee as a sentence.
+
+        Returns
+        -------
+        str
+            Guarantee; for a release with a seed, a sentence that there is none.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+        >>> release.guarantee_in_words() != ""
+        True
+
+        """
         if self.reproducible:
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
         if self.group is not None:
@@ -489,28 +916,100 @@ class Release:
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the release as one JSON document, atomically.
+        """Write the release to a JSON file. A failure leaves no partial file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+
+        force : bool, default False
+            Replace an existing file.
 
         Raises
         ------
-        OutputError : the file exists and `force` is not set, or can't be written.
+        OutputError
+            The file exists and `force` is False, or dpcov cannot write the file.
+
+        See Also
+        --------
+        dpcov.load : Read a release file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save(f"{folder}/release.json")
+        ...     dpcov.load(f"{folder}/release.json") == release
+        True
 
         """
         write(path, self.to_text(), force=force)
 
     def to_text(self, indent: int | None = 1) -> str:
-        """The release file as text."""
+        """Return the content of the release file.
+
+        Parameters
+        ----------
+        indent : int or None, default 1
+            Number of spaces of the indentation; None writes one line.
+
+        Returns
+        -------
+        str
+            JSON text.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+        >>> release.to_text().startswith("{")
+        True
+
+        """
         from dpcov.releases.file import to_document
 
         return json.dumps(to_document(self), indent=indent) + "\n"
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Read a release file; validated, never executed. Warns of one that may be void.
+        """Read a release file. dpcov validates the file and executes no code from it.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the file.
+
+        Returns
+        -------
+        Release
+            Release in the file.
+
+        Warns
+        -----
+        VoidReleaseWarning
+            An old version made the file, and the guarantee may be void.
 
         Raises
         ------
-        ReleaseError : not a valid release file; says where.
+        ReleaseError
+            The file is not a valid release file. The message names the first fault.
+
+        See Also
+        --------
+        Release.save : Write a release file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dpcov
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save(f"{folder}/release.json")
+        ...     dpcov.Release.load(f"{folder}/release.json").mechanism == release.mechanism
+        True
 
         """
         from dpcov.releases.file import from_text
@@ -522,7 +1021,7 @@ class Release:
         return loaded
 
     def _facts(self) -> dict[str, str]:
-        """What it is, in short."""
+        """Return short facts about the release, by name."""
         names, more = self.columns[:NAMED], len(self.columns) - NAMED
         facts = {
             "guarantee": self.guarantee_in_words(),
@@ -563,12 +1062,49 @@ class Release:
 
 
 def load(path: str | Path) -> Release:
-    """Read a release file; raises `ReleaseError` if it is not a valid one."""
+    """Read a release file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Name of the file.
+
+    Returns
+    -------
+    Release
+        Release in the file.
+
+    Warns
+    -----
+    VoidReleaseWarning
+        An old version made the file, and the guarantee may be void.
+
+    Raises
+    ------
+    ReleaseError
+        The file is not a valid release file. The message names the first fault.
+
+    See Also
+    --------
+    Release.save : Write a release file.
+    dpcov.release : Make a release.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import dpcov
+    >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/release.json")
+    ...     dpcov.load(f"{folder}/release.json") == release
+    True
+
+    """
     return Release.load(path)
 
 
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
-    """A M A', where A takes (z, t) to (L z + shift t, t), L the (p, p) `linear_map`."""
+    """Return A M A', where A maps (z, t) to (L z + shift t, t) and L is the (p, p) `linear_map`."""
     whole = np.eye(len(matrix))
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
@@ -578,8 +1114,23 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
 
 
 def largest_file(schema: Schema, dimension: int) -> int:
-    """Bytes that the file of a release of this order needs at most."""
-    # An integer of the noisy matrix, a float of the denoised one, two of a map; all but the
-    # denoised one again, and the schema, of a look at directions.
+    """Return the largest possible size of a release file.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the release.
+
+    dimension : int
+        Order d of the released matrix.
+
+    Returns
+    -------
+    int
+        Size in bytes.
+
+    """
+    # Each entry is an integer of the noisy matrix, a float of the denoised matrix and two floats of
+    # the map. A directions query repeats the schema and all matrices except the denoised one.
     entry = 176
     return entry * dimension * (dimension + 1) // 2 + 16 * len(schema.model_dump_json()) + 2**15

@@ -1,4 +1,4 @@
-"""What everything that is computed from a release carries with it: guarantee and provenance."""
+"""Facts that accompany every result of a release: the guarantee and the provenance."""
 
 from __future__ import annotations
 
@@ -18,10 +18,20 @@ if TYPE_CHECKING:
 
 
 def stated(release: Release) -> dict[str, Any]:
-    """Return what a release guarantees, what speaks against it, and what its figures mean.
+    """Return the guarantee of a release, its warnings and the meaning of its figures.
 
-    `sampling` is there where a person can have several rows; `dates` says what numbers of dates
-    and times count.
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    dict
+        The keys are ``status`` and ``guarantee``. ``warning`` is there if a fault of an old version
+        can affect the release. ``sampling`` is there if a person can have several rows. ``dates``
+        names the unit of columns with dates or times.
+
     """
     found: dict[str, Any] = {
         "status": NOT_PRIVATE if release.reproducible else "private",
@@ -37,7 +47,19 @@ def stated(release: Release) -> dict[str, Any]:
 
 
 def carried(release: Release) -> dict[str, Any]:
-    """What everything that is computed from a release should carry with it."""
+    """Return all facts that accompany a result of a release.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    dict
+        The facts of `stated`, and the budget, mechanism, denoising method and provenance.
+
+    """
     group = release.group
     guarantee = release.whole_guarantee
     return {
@@ -54,7 +76,22 @@ def carried(release: Release) -> dict[str, Any]:
 
 
 def stamped(release: Release, table: pa.Table) -> pa.Table:
-    """The table with what it carries as metadata, which Parquet files keep."""
+    """Return a table with the facts of a release in its metadata, which Parquet files keep.
+
+    Parameters
+    ----------
+    release : Release
+        Release that the table was computed from.
+
+    table : pyarrow.Table
+        Table without these facts.
+
+    Returns
+    -------
+    pyarrow.Table
+        The same table with more metadata.
+
+    """
     facts = carried(release)
     texts = {
         "dpcov.status": facts["status"],
