@@ -158,7 +158,7 @@ def test_a_pipe_gets_nothing_and_no_option_makes_a_file(tmp_path, flag):
     command = [*DPCOV, "check", str(table), "--schema", str(schema), *flag]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert ("to a terminal only" if not flag else f"No such option: {flag[0]}") in done.stderr
+    assert ("only to a terminal" if not flag else f"No such option: {flag[0]}") in done.stderr
     assert sorted(tmp_path.iterdir()) == before
 
 

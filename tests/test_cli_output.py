@@ -177,7 +177,7 @@ def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     )
     shown = b""
-    while b"What does this column contain" not in shown:
+    while b"What does it contain" not in shown:
         part = os.read(process.stdout.fileno(), 4096)  # type: ignore[union-attr]
         assert part
         shown += part

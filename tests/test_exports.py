@@ -111,7 +111,7 @@ def test_synthetic_rows_and_frames_keep_the_guarantee_in_other_hands(run) -> Non
 def test_a_csv_file_and_its_metadata_are_written_both_or_not_at_all(run) -> None:
     Path("t.csv-metadata.json").write_text("another's")
     done = run("correlation r.json --out t.csv")
-    assert (done.code, "t.csv-metadata.json' exists" in done.err) == (2, True)
+    assert (done.code, "t.csv-metadata.json' already exists" in done.err) == (2, True)
     assert not Path("t.csv").exists()
     assert Path("t.csv-metadata.json").read_text() == "another's"
     assert run("correlation r.json --out t.csv --force").code == 0

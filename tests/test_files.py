@@ -310,7 +310,7 @@ READERS: dict[str, tuple[Callable[[Path], object], type[DpcovError]]] = {
 @pytest.mark.parametrize("name", ["fifo", "socket", "endless", "device"])
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path, name: str, reader: str) -> None:
     read, failure = READERS[reader]
-    with pytest.raises(failure, match=r"not a regular file|No such device"):
+    with pytest.raises(failure, match=r"no(t a)? regular file|No such device"):
         read(no_files(tmp_path)[name])
 
 
@@ -331,12 +331,12 @@ def test_a_text_is_read_up_to_its_limit_and_errors_name_file_and_reason(tmp_path
     assert read_text(path, "thing", OutputError, most=2**20) == "a" * 2**20
     for content, most, reason in ((b"a" * 2, 1, "larger than 0 MiB"), (b"\xff", 9, "not UTF-8")):
         path.write_bytes(content)
-        with pytest.raises(OutputError, match=f"^The thing '.*x' can't be read: it is {reason}"):
+        with pytest.raises(OutputError, match=f"^The thing '.*x' cannot be read: it is {reason}"):
             read_text(path, "thing", OutputError, most=most)
     for place, reason in (
         (tmp_path, "a directory"),
         (tmp_path / "no", "No such"),
-        ("\0", "no name"),
+        ("\0", "not a valid file name"),
     ):
         with pytest.raises(OutputError, match=reason):
             read_text(place, "thing", OutputError, most=9)

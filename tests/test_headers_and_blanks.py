@@ -326,7 +326,7 @@ def test_check_names_what_the_header_holds(tmp_path):
     assert "repeats a name at column 4. Do not declare this name" in found
     assert "begins or ends with a blank at column 2. Declare the name without" in found
     table = pa.table({"b": [1.0], "a\u00a0": [1.0]})
-    assert "name at column 2 begins or ends" in told(table, schema_of("a"))
+    assert "begins or ends with a blank at column 2" in told(table, schema_of("a"))
     (tmp_path / "g.csv").write_text("a,x\n1,2\n")  # control
     assert "column" not in told(tmp_path / "g.csv", schema_of("a"))
 
@@ -334,7 +334,7 @@ def test_check_names_what_the_header_holds(tmp_path):
 def test_check_proposes_a_cell_more_or_less(tmp_path):
     (tmp_path / "f.csv").write_text("a,b\nr1,1,3\nr2,2,4\n")
     found = told(tmp_path / "f.csv", schema_of("a"))
-    assert "100.0 % of the records have one cell more than the header has names" in found
+    assert "100.0% of the records have one cell more than the header has names" in found
     assert 'extra_cell = "first"' in found
     assert 'or "last"' in found
     declared = schema_of("a", file={"extra_cell": "first"})

@@ -213,7 +213,7 @@ def test_a_chain_that_was_taken_off_to_edit_is_never_whole_unnoticed(
     Ledger.open(path).migrate()
     code, text = run(capsys, str(path), "--json")
     assert (code, json.loads(text)["unverified"]) == (0, 7)
-    assert "first 7 are older" in run(capsys, str(path))[1]
+    assert "first 7 records are older" in run(capsys, str(path))[1]
     code, text = run(capsys, str(path), "--head", head)
     assert (code, "does not contain the head" in text) == (2, True)
 

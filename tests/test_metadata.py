@@ -182,8 +182,8 @@ def test_ddi_gives_bounds_and_levels_and_proposes_each_variable_s_missing_codes(
 
 def test_a_code_book_that_is_none_or_declares_entities_is_refused(tmp_path) -> None:
     for content, words in (
-        ("<codeBook", "is not valid XML"),
-        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + DDI, "is not valid XML"),
+        ("<codeBook", "are not valid XML"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + DDI, "are not valid XML"),
         ("<codeBook/>", "name no column"),
         (DDI.replace('max="120"', 'max="old"'), "Column 'age': a bound is not a finite number"),
     ):
@@ -235,32 +235,32 @@ def csvw(**datatype: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ("{", "is not valid JSON (line 1)"),
+        ("{", "are not valid JSON (line 1)"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "none of CSV on the Web"),
         ({"a": 1}, "none of CSV on the Web"),
         ({"tableSchema": "people.json"}, "does not load one from an address"),
         ({"resources": [{"name": "a", "schema": "s.json"}]}, "does not load one from"),
         ({"fields": ["age"]}, "Each field and its constraints must be objects"),
-        ({"fields": [{"name": "age", "constraints": []}]}, "is no object"),
+        ({"fields": [{"name": "age", "constraints": []}]}, "must be objects"),
         ({"tableSchema": {"columns": [{"name": "size"}]}}, "name no column of the table"),
         ({"tableSchema": {"columns": ["age"]}}, "Each column must be an object"),
-        (csvw(base="double", minimum=5, maximum=5), "Column 'age': lower = 5 must be below"),
+        (csvw(base="double", minimum=5, maximum=5), "Column 'age': lower is 5, but upper is 5"),
         (csvw(base="double", minimum="low"), "Column 'age': a bound is not a finite number"),
         (csvw(base="double", maximum="1e999"), "not a finite number"),
         (csvw(base="double", maximum=True), "not a finite number"),
         (csvw(base="boolean", format="Y|Y"), "Column 'age': a level is declared twice"),
         ({"tableSchema": {"columns": [{"name": "age", "datatype": 3}]}}, "must be a name or"),
-        (smartnoise(age={"type": "int", "lower": 9, "upper": 1}), "must be below upper = 1"),
+        (smartnoise(age={"type": "int", "lower": 9, "upper": 1}), "lower is 9, but upper is 1"),
         (smartnoise(age={"type": "number"}), "Use int, float, string"),
         (smartnoise(size={"type": "int"}), "name no column of the table"),
         (
             smartnoise(age={"type": "int", "private_id": 1}, sex={"type": "int", "private_id": 1}),
-            "Both 'age' and 'sex' are its private_id",
+            "Both 'age' and 'sex' are a private_id",
         ),
         (
             smartnoise(age={"type": "int"}, who={"type": "int", "private_id": True}),
-            "private_id 'who' is no column of the table",
+            "private_id 'who' is not a column of the table",
         ),
         (smartnoise(max_ids=0, age={"type": "int", "private_id": True}), "max_ids must be"),
     ],
@@ -276,7 +276,7 @@ def test_wrong_metadata_give_one_clear_sentence(tmp_path, document, sentence) ->
 
 
 def test_a_file_that_is_absent_or_huge_or_no_text_is_refused(tmp_path, monkeypatch) -> None:
-    with pytest.raises(SchemaError, match="can't be read: No such file"):
+    with pytest.raises(SchemaError, match="cannot be read: No such file"):
         metadata.read(tmp_path / "none.json", "people", NAMES)
     (tmp_path / "meta.json").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(SchemaError, match="not UTF-8 text"):

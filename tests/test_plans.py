@@ -359,7 +359,7 @@ def test_the_command_takes_a_release_of_a_table_like_it(run):
     assert "of the given release" in " ".join(out.split())
     code, _, err = run("--rows 4000 --like like.json --spread 0.2")
     assert (code, err.count("\n")) == (2, 1)
-    assert "give one" in err
+    assert "remove the others" in err
     for line in ("--mean age=3", "--explained 0.5"):
         assert run(f"--rows 4000 --like like.json {line}")[0] == 2
 

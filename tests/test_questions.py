@@ -236,7 +236,7 @@ def test_an_existing_file_is_kept_unless_forced() -> None:
 
 def test_without_a_file_for_the_answers_nothing_is_asked() -> None:
     done = run(line=["schema", "people.csv", "--interactive"])
-    assert "--interactive --out FILE.toml" in str(done.exception)
+    assert "Add --out FILE.toml" in str(done.exception)
     assert "Column 1" not in done.output
 
 
@@ -262,15 +262,15 @@ def answered(screen: Terminal) -> None:
         screen.expect(question)
         screen.type(f"{text}\r")
 
-    answer("Column 1 of 4: age", "What does this column contain? ", "p")
+    answer("Column 1 of 4: age", "What does it contain? ", "p")
     answer("leave the cell out of means", "What does a missing cell mean? ", "pairwise")
-    answer("Column 2 of 4: sex", "What does this column contain? ", "back")
+    answer("Column 2 of 4: sex", "What does it contain? ", "back")
     answer("Column 1 of 4: age", "[Enter: numbers from 0 to 100] ", "age")
     answer("", "What does a missing cell mean? [Enter: pairwise] ", "none")
-    answer("Column 2 of 4: sex", "What does this column contain? ", "c")
-    answer("With commas between", "Levels: ", "m, f")
+    answer("Column 2 of 4: sex", "What does it contain? ", "c")
+    answer("Separate levels by commas", "Levels: ", "m, f")
     answer("none of the levels", "What does a missing cell mean? ", "zeros")
-    answer("Column 3 of 4: income", "What does this column contain? ", "d")
+    answer("Column 3 of 4: income", "What does it contain? ", "d")
     screen.expect("Write it? (yes, back, quit) ")
 
 

@@ -336,4 +336,4 @@ def test_the_page_of_a_release_by_level_says_so():
     )
     made = dpcov.release_by(pa.table(table), "sex", schema=schema, epsilon=5.0)
     text = Outline(render(made["m"])).text
-    assert "Rows with sex = m only" in text
+    assert "Only rows with sex = m" in text

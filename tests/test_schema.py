@@ -209,7 +209,7 @@ def test_a_schema_is_frozen_and_its_errors_hide_their_input():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "can't be read: No such file"),
+        (None, "cannot be read: No such file"),
         (b"\xff\xfe", "not UTF-8"),
         (b"a = ", "not valid TOML"),
         (b"[columns.c]\nkind = 'numeric'\nlower = 1\nupper = 0", "Set lower below upper"),

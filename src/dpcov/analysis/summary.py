@@ -125,7 +125,7 @@ def _resolution(release: Release) -> str:
     if release.linear_map is not None:
         of_what = "a unit of the transformed rows"
     exact = "bounds, midpoints and levels are exact"
-    rounded = exact if keeps_declared(release) else "every value is rounded"
+    rounded = exact if keeps_declared(release) else "values are rounded to multiples of it"
     return f"{release.lattice.step:.3g} of {of_what}; {rounded}"
 
 

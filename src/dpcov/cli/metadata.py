@@ -86,7 +86,7 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
         for name, declaration in stated.columns.items():
             _check(name, declaration)
     except SchemaError as error:
-        raise SchemaError(f"dpcov cannot use the metadata {shown(path)!r}. {error}") from None
+        raise SchemaError(f"The metadata {shown(path)!r} cannot be used. {error}") from None
     return stated
 
 

@@ -104,8 +104,8 @@ TrustViews = Annotated[
     bool,
     typer.Option(
         "--trust-views",
-        help="Accept a view, or another object that runs code of the database, as a table. dpcov "
-        "does not protect rows from what this code does.",
+        help="Accept a view, or another object that runs code of the database, as a table. The "
+        "guarantee does not cover what this code does to the rows.",
     ),
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="Release file.")]

@@ -163,7 +163,7 @@ class Interview:
         self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {printable(name)} ({self._type(name)})")
         offer = "" if known is None else f" [Enter: {self._content(name, known)}]"
         while True:
-            word = _completed(self.ask(f"What does this column contain?{offer}"), CHOICES | MOVES)
+            word = _completed(self.ask(f"What does it contain?{offer}"), CHOICES | MOVES)
             if word == "quit":
                 raise Quit
             if word == "back":

@@ -147,7 +147,7 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
     columns = len(release.schema.encoded_columns)
     count = len(release.columns)
     cards.append(
-        ("columns", str(columns), f"{count} feature{'s' * (count > 1)}, with one for each level")
+        ("columns", str(columns), f"{count} feature{'s' * (count > 1)} (one per number or level)")
     )
     if errors is not None:
         typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
