@@ -1,6 +1,7 @@
 """The example of the README runs as printed and gives the figures that the text states."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def example(tmp_path_factory):
     """Run the example of the README in a folder: its program, its schema and its commands."""
     folder = tmp_path_factory.mktemp("readme")
     (program,), (schema,), (console,) = blocks("python"), blocks("toml"), blocks("console")
-    shell(f"{sys.executable} -W error - <<'EOF'\n{program}EOF", folder)
+    shell(f"{shlex.quote(sys.executable)} -W error - <<'EOF'\n{program}EOF", folder)
     (folder / "visits.toml").write_text(schema)
     commands = re.findall(r"^\$ (.*)$", console, re.MULTILINE)
     assert len(commands) == len(console.splitlines()) >= 4
