@@ -1,6 +1,7 @@
 """The commands of the documents run as printed, and the figures are the measured ones."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     files, words, _ = zip(*BATTERY, strict=True)
     wanted = "|".join(words).replace("|", " or ")
     line = f"-m pytest -v -p no:cacheprovider {' '.join(files)} -k '{wanted}'"
-    told = shell(f"PYTHONPATH=src {sys.executable} {line}", changed_tree)
+    told = shell(f"PYTHONPATH=src {shlex.quote(sys.executable)} {line}", changed_tree)
     passed = [line for line in told.splitlines() if " PASSED" in line]
     for tests, word, least in BATTERY:
         own = [line for line in passed if line.startswith(tuple(tests.split()))]
@@ -63,7 +64,7 @@ CHANGED = re.findall(r"^\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
 @pytest.mark.parametrize("check", [["check"], ["format", "--check"]])
 def test_the_commits_of_contributing_pass_the_linter(changed_tree, check):
     pytest.importorskip("ruff", reason="ruff is not installed (make lint)")
-    line = f"{sys.executable} -m ruff {' '.join(check)} --no-cache"
+    line = f"{shlex.quote(sys.executable)} -m ruff {' '.join(check)} --no-cache"
     shell(f"{line} {' '.join(CHANGED)}", changed_tree)
     (changed_tree / "worse.py").write_text("import os\nx = ( 1)\n")
     with pytest.raises(subprocess.CalledProcessError):  # control
@@ -73,7 +74,7 @@ def test_the_commits_of_contributing_pass_the_linter(changed_tree, check):
 def test_the_new_files_of_contributing_pass_the_prose_check(changed_tree):
     new = re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
     assert len(new) == 4
-    printed = shell(f"{sys.executable} tools/prose.py {' '.join(new)}", changed_tree)
+    printed = shell(f"{shlex.quote(sys.executable)} tools/prose.py {' '.join(new)}", changed_tree)
     assert printed.splitlines()[-1] == "0 findings"
 
 
