@@ -86,7 +86,7 @@ def test_a_ridge_regression_is_printed_and_exported(run) -> None:
     )
     shown = run(line).out
     assert f"{model.coefficients[0]:.5g}" in shown
-    assert f"alpha = 0.1 (raw); R^2 = {model.r_squared:.3f}" in shown
+    assert f"alpha = 0.1 (raw); estimated R-squared {model.r_squared:.3f}" in shown
     assert "alpha = " in run("ridge r.json --target sex=f").out
 
 

@@ -299,7 +299,7 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
         told.add(done.out + done.err)
         assert json.loads((tmp_path / "r.json").read_text())["unit_count"] == 50
         found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
-        assert found[0] == f"The table has {records:,} rows, and 50 are declared."
+        assert found[0] == f"The table has {records:,} rows, but the schema or --rows declares 50."
         found = _sentences(diagnose(tmp_path / "f.csv", schema_of()), schema_of())
         assert "rows" not in " ".join(found)
     assert len(told) == 1

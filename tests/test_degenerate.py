@@ -53,5 +53,5 @@ def test_every_table_is_released_with_finite_figures(
     "budget", [{"epsilon": 5e-324}, {"epsilon": 1e300}, {"rho": 5e-324}, {"rho": 1e300}], ids=str
 )
 def test_what_no_noise_can_keep_is_refused(budget: Any) -> None:
-    with pytest.raises(DpcovError, match="too small"):
+    with pytest.raises(DpcovError, match=r"cannot generate noise|too small"):
         dpcov.release(TABLES["one column"], lower=0, upper=1, **budget)

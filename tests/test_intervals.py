@@ -197,7 +197,7 @@ def test_counts_of_rows_by_length_tell_intervals_what_a_clip_took() -> None:
     """But where rows reach so far that the largest radius was taken."""
     clipped = intervals(made(0.2 * DATA, mechanism="standardized"), "covariance", sampling=False)
     assert not clipped.clipped
-    assert "tails are taken to go on" in clipped._repr_html_()
+    assert "extrapolates the tail" in clipped._repr_html_()
     far = np.where(np.arange(len(DATA))[:, None] % 2 == 0, 1.0, -1.0) * np.ones(4)
     whole = intervals(made(far, mechanism="standardized", epsilon=1e5), "covariance")
     assert not whole.assumed

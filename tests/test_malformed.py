@@ -188,7 +188,7 @@ def test_parquet_is_read_alike_by_any_way_of_decoding(
 
 @pytest.mark.parametrize(
     ("error", "code", "told"),
-    [(MemoryError(PLANTED), 2, "not enough memory"), (ValueError(PLANTED), 1, "ValueError")],
+    [(MemoryError(PLANTED), 2, "Not enough memory"), (ValueError(PLANTED), 1, "ValueError")],
 )
 def test_an_error_without_a_sentence_of_its_own_tells_nothing(
     error: Exception,

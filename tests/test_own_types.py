@@ -383,5 +383,5 @@ def test_no_declared_number_takes_long_however_large_its_exponent():
 def test_a_table_of_the_wrong_type_is_still_refused():
     schema = Schema.parse({**WHERE.model_dump(), "where": {"a": "number"}})
     table = pa.table({"a": pa.array([b"x"])})
-    with pytest.raises(SourceError, match="of the type binary"):
+    with pytest.raises(SourceError, match="has the type binary"):
         rows_meeting(open_source(table, schema.file, ()), Conditions.parse("a = 1", schema))

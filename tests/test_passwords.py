@@ -128,7 +128,7 @@ def test_a_path_is_shown_as_it_is_but_for_characters_that_act() -> None:
         assert shown(path) == str(path)
     assert shown("a\x1b[2J\N{RIGHT-TO-LEFT OVERRIDE}.csv") == "a?[2J?.csv"
     assert shown(b"\xff") == "?"
-    assert named(LINKS[0]) == "Ledger (link)"
+    assert named(LINKS[0]) == "The ledger (link)"
 
 
 def test_control_a_message_that_quotes_the_path_would_be_found() -> None:

@@ -70,7 +70,7 @@ def test_the_example_of_the_readme_needs_only_what_make_demo_installs():
 def test_the_commands_of_the_readme_do_what_their_comments_say(example):
     folder, printed = example
     plan, *_, ols = printed.values()
-    assert "No data was read" in plan
+    assert "dpcov read no data" in plan
     assert "age" in ols
     with pytest.raises(subprocess.CalledProcessError):  # the ledger holds epsilon 3 in total
         shell(

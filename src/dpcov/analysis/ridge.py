@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 INTERCEPT = "(intercept)"
-COVERS = (
-    "Std. errors combine sampling error and privacy noise. They describe the ridge coefficients "
-    "at this alpha, which the penalty shrinks towards 0."
-)
+COVERS = "Std. errors combine sampling error and privacy noise, for the coefficients at this alpha."
 
 
 @dataclass(frozen=True, slots=True)
