@@ -308,6 +308,7 @@ def bounds() -> list[Figure]:
 
 # Parameters whose names resemble names of bounds, with their meanings.
 EXPLAINED: dict[str, str] = {
+    "for_clipped_rows": "which rows intervals are for; True or False",
     "boundary": "of the enumeration Neighbors",
     "scale_share": "a share of the budget",
     "max_rows": "declared rows of a person",
