@@ -175,7 +175,7 @@ def gaps(declaration: Declaration) -> list[str]:
 
 
 def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None = None) -> str:
-    """Return a draft schema as TOML text, with comments for the keys that lack."""
+    """Return a draft schema as TOML text, with a comment for each missing key."""
     known = Stated() if stated is None else stated
     columns = {
         name: known.columns.get(name, {} if kind == "unknown" else {"kind": kind})

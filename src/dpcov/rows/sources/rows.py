@@ -88,7 +88,7 @@ IN_MEMORY = (
 class Rows:
     """Rows of a data set with a schema; the class returns only exact integer sums over rows.
 
-    Every result is private: only a mechanism can use it, and adds noise.
+    The results of all methods are private. Only mechanisms use them, and mechanisms add noise.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Rows:
         return Lattice.of(self.schema, radius=radius, features=features)
 
     def require_rereadable(self) -> None:
-        """Prepare for several queries: copy a table that cannot be read again, or only slowly."""
+        """Copy a table that dpcov cannot read again, or can read again only slowly."""
         if self._source.costly or not self._source.repeatable:
             self._source = Kept(self._source, self.schema)
 
