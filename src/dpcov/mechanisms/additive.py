@@ -86,8 +86,8 @@ class Calibration:
 def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
     """Return the fraction of the budget that the trace spends.
 
-    The result is `share` under add-remove and 0 under replace-one. The result is also 0 for a
-    matrix of order 1, because the matrix is then its own trace.
+    Under add-remove the trace spends the fraction `share`. Under replace-one the trace spends
+    nothing. A matrix of order 1 is its own trace, so its trace also spends nothing.
 
     Notes
     -----
