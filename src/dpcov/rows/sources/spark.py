@@ -143,8 +143,9 @@ class SparkSource(Source):
 class SparkRows(Rows):
     """Rows of a Spark data frame with a schema.
 
-    Second moments and counts equal the results for a file with the same rows. The tasks draw the
-    groups, with the same distribution.
+    Second moments and counts equal the results for a file with the same rows. A mechanism that
+    divides the rows into random groups lets each Spark task draw the groups of its own rows. The
+    groups have the same distribution as for a file.
 
     Parameters
     ----------
