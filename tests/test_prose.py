@@ -35,7 +35,7 @@ def test_docstrings_messages_and_comments_of_code_are_read(tmp_path):
     source = '"""The door."""\n\n# We look here.\nx = f"No {1} was told here, really."\n'
     found = [
         (one.line, one.text)
-        for text, line, _ in prose.of_python(source)
+        for text, line in prose.of_python(source)
         for one in prose.findings(text, "a.py", line)
     ]
     assert sorted(found) == [(1, "door"), (3, "look"), (4, "told")]
@@ -44,6 +44,6 @@ def test_docstrings_messages_and_comments_of_code_are_read(tmp_path):
 def test_names_in_code_are_not_prose():
     assert not [
         one
-        for text, line, _ in prose.of_python("look = door(drowned)\n")
+        for text, line in prose.of_python("look = door(drowned)\n")
         for one in prose.findings(text, "a.py", line)
     ]

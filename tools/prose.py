@@ -72,7 +72,7 @@ def without_code(text: str) -> str:
     return text
 
 
-def findings(text: str, path: str, line: int = 1, *, sentences: bool = True) -> Iterator[Finding]:
+def findings(text: str, path: str, line: int = 1) -> Iterator[Finding]:
     """Yield what breaks a rule in a passage of prose that starts on this line."""
     plain = without_code(text)
     for rule, pattern in RULES.items():
@@ -83,22 +83,21 @@ def findings(text: str, path: str, line: int = 1, *, sentences: bool = True) -> 
     for end in [*(found.start() for found in SENTENCE_END.finditer(plain)), len(plain)]:
         sentence = plain[start:end]
         words = WORD.findall(sentence)
-        if sentences and len(words) > MOST_WORDS and not re.search(r"\|.*\|", sentence):
+        if len(words) > MOST_WORDS and not re.search(r"\|.*\|", sentence):
             at = line + plain.count("\n", 0, start) + len(sentence) - len(sentence.lstrip("\n"))
             yield Finding(path, at, f"{len(words)} words", " ".join(words[:8]) + " ...")
         start = end
 
 
-def of_markdown(source: str) -> Iterator[tuple[str, int, bool]]:
+def of_markdown(source: str) -> Iterator[tuple[str, int]]:
     """Yield a page as one passage."""
     yield (
         re.sub(r"<!--.*?-->", lambda found: "\n" * found[0].count("\n"), source, flags=re.DOTALL),
         1,
-        True,
     )
 
 
-def of_python(source: str) -> Iterator[tuple[str, int, bool]]:
+def of_python(source: str) -> Iterator[tuple[str, int]]:
     """Yield docstrings, messages and comments, each with its line."""
     tree = ast.parse(source)
     docstrings = set()
@@ -107,7 +106,7 @@ def of_python(source: str) -> Iterator[tuple[str, int, bool]]:
             text = ast.get_docstring(node)
             if text:
                 docstrings.add(id(node.body[0].value))  # type: ignore[attr-defined]
-                yield _plain_docstring(text), node.body[0].lineno, True
+                yield _plain_docstring(text), node.body[0].lineno
     inside = {
         id(part)
         for node in ast.walk(tree)
@@ -119,7 +118,7 @@ def of_python(source: str) -> Iterator[tuple[str, int, bool]]:
             continue
         text = _message(node)
         if text:
-            yield text, node.lineno, True  # type: ignore[attr-defined]
+            yield text, node.lineno  # type: ignore[attr-defined]
     yield from _comments(source)
 
 
@@ -146,7 +145,7 @@ def _plain_docstring(text: str) -> str:
     return "\n".join(lines)
 
 
-def _comments(source: str) -> Iterator[tuple[str, int, bool]]:
+def _comments(source: str) -> Iterator[tuple[str, int]]:
     """Yield each block of comments as one passage."""
     block: list[str] = []
     first = last = 0
@@ -154,13 +153,13 @@ def _comments(source: str) -> Iterator[tuple[str, int, bool]]:
         if token.type != tokenize.COMMENT or re.match(r"#\s*(type:|noqa|ruff:|!)", token.string):
             continue
         if block and token.start[0] != last + 1:
-            yield "\n".join(block), first, True
+            yield "\n".join(block), first
             block = []
         first = first if block else token.start[0]
         last = token.start[0]
         block.append(re.sub(r"\s*#\s*(noqa|type:).*$", "", token.string).lstrip("# "))
     if block:
-        yield "\n".join(block), first, True
+        yield "\n".join(block), first
 
 
 def files() -> Iterator[Path]:
@@ -178,9 +177,7 @@ def checked(path: Path) -> list[Finding]:
     """Return the findings of a file, in order."""
     source, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
     passages = of_python(source) if path.suffix == ".py" else of_markdown(source)
-    found = [
-        one for text, line, whole in passages for one in findings(text, name, line, sentences=whole)
-    ]
+    found = [one for text, line in passages for one in findings(text, name, line)]
     return sorted(found, key=lambda one: one.line)
 
 
