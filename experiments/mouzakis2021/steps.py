@@ -105,7 +105,7 @@ def spectrum_after(sigma: Matrix, noisy: Matrix, slack: float, clamp: bool) -> M
     if clamp:
         values = np.clip(values, 0.05 + slack, 1 - slack)
     seen = PilotEstimate(values, vectors, deviation=0.0, count=1.0)
-    shape = seen.rounder(LinearMap.rounded(np.eye(len(values))), slack).matrix()
+    shape = seen.whitening_map(LinearMap.rounded(np.eye(len(values))), slack).matrix()
     return np.linalg.eigvalsh(shape @ sigma @ shape.T)
 
 

@@ -49,30 +49,48 @@ class NullModelWarning(UserWarning):
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose `fit` makes one release.
+    """Estimator whose `fit` makes one release.
 
-    Parameters that all estimators have, all of them public:
+    Parameters
+    ----------
+    bounds : tuple (lower, upper), or dict of tuples by column name
+        Public bounds: one number, or one number for each column. Required. A value outside the
+        bounds counts as the nearer bound. A list of rows needs one bound for each column, or
+        `n_features`.
 
-    bounds : ``(lower, upper)``, each a number or one for each column; or a dict of such pairs of
-        numbers by column name. Required; for a list of rows one for each column, or `n_features`,
-        as no row may say how many there are. Values outside are moved to the nearer bound.
-    missing : what a missing value means, or one that is no number: ``midpoint`` (it counts as the
-        midpoint of its bounds), ``pairwise`` (it is left out of means and covariances) or ``none``
-        (you promise that there are none; one would count as the midpoint).
-    epsilon, delta, rho : the budget of each `fit`: epsilon, epsilon and delta, or rho.
-    neighbors, mechanism, denoise, radius : as in `dpcov.release`; ``auto`` follows the estimator's
-        `goal`.
-    ledger, dataset : where each `fit` is booked before any noise is drawn.
-    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
-        of another length is a row of missing values.
-    random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. With ``midpoint`` it counts as the midpoint of its bounds. With
+        ``pairwise`` means and covariances omit the value. With ``none`` you promise that no value
+        is missing.
 
-    Attributes that all estimators have:
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`: epsilon, epsilon with delta, or rho.
 
-    release_, guarantee_ : the release and its guarantee.
-    null_reason_ : None, or why the fitted model is the null model: the release does not hold what
-        it needs (`NotReleasedError`), or nothing rises above the noise. `fit` warns of it and does
-        not raise, because the budget is spent.
+    neighbors, mechanism, denoise, radius : optional
+        As in `dpcov.release`. With ``auto``, the `goal` of the estimator decides.
+
+    ledger, dataset : optional
+        Ledger and data set that record each `fit` before dpcov draws any noise.
+
+    n_features : int, optional
+        Public number of columns of a list of rows whose bounds are single numbers. A row of another
+        length is a row of missing values.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
+    Attributes
+    ----------
+    release_ : Release
+        Release of the last `fit`.
+
+    guarantee_ : Guarantee
+        Guarantee of the release.
+
+    null_reason_ : str or None
+        Reason for the null model: the release does not contain what the model needs, or no figure
+        is above the noise level. `fit` warns and does not raise, because the budget is spent.
+
     """
 
     goal: ClassVar[Goal] = "relative"  # what the mechanism ``auto`` makes accurate

@@ -142,23 +142,70 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
 
 @dataclass(eq=False, repr=False)
 class PrivateGraphicalLasso(PrivateCovariance):
-    """Sparse inverse covariance under differential privacy, with scikit-learn's interface.
+    """Sparse inverse covariance with differential privacy and the interface of scikit-learn.
 
     Parameters
     ----------
-    bounds, missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-n_features, random_state, store_precision : as in `PrivateCovariance`.
-    alpha : strength of the penalty on the inverse of the correlations, above 0; default, chosen
-        from the release. (scikit-learn's penalty is on the inverse of the covariance.)
+    bounds : tuple (lower, upper), or dict of tuples by column name
+        Public bounds: one number, or one number for each column. Required. Never compute the bounds
+        from the data.
+
+    alpha : float, optional
+        Strength of the penalty on the inverse of the correlations, above 0. By default the release
+        determines the strength. The penalty of scikit-learn is on the inverse of the covariance.
+
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors, mechanism, denoise, radius : optional
+        As in `dpcov.release`.
+
+    ledger, dataset : optional
+        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
+    store_precision : bool, default True
+        True to keep `precision_`.
 
     Attributes
     ----------
-    release_, guarantee_, null_reason_, location_, n_features_in_, feature_names_in_ : as in
-        `PrivateCovariance`.
-    precision_ : (p, p) with exact zeros; 0 in the rows of columns without variance.
-    covariance_ : (p, p) its pseudo-inverse: the covariance of the fitted graph.
-    alpha_ : the penalty used.
-    graph_ : `SparsePrecision`: the edges, and `to_networkx`.
+    release_ : Release
+        Release of the last `fit`.
+
+    guarantee_ : Guarantee
+        Guarantee of the release.
+
+    null_reason_ : str or None
+        Reason for the null model. None for every other model.
+
+    location_ : ndarray, shape (p,)
+        Means of the columns.
+
+    precision_ : ndarray, shape (p, p)
+        Inverse covariance with exact zeros. The rows of columns without variance are 0.
+
+    covariance_ : ndarray, shape (p, p)
+        Pseudo-inverse of `precision_`: the covariance of the fitted graph.
+
+    alpha_ : float
+        Strength of the penalty.
+
+    graph_ : SparsePrecision
+        Edges of the graph, with the method `to_networkx`.
+
+    n_features_in_ : int
+        Number of columns.
+
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the table has names.
 
     Examples
     --------

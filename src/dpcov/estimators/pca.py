@@ -28,39 +28,94 @@ class PrivatePCA(
     TransformerMixin,  # type: ignore[misc]
     PrivateEstimator,
 ):
-    """Principal components under differential privacy, with the interface of scikit-learn's PCA.
+    """Principal components with differential privacy and the interface of scikit-learn's PCA.
 
-    The fitted components are protected. Rows that are transformed are not: each is a function of
-    one row. To `transform` (or `fit_transform`, as pipelines do) the rows of the training table
-    gives private rows in other coordinates, and what is learnt from those is not private either.
+    The guarantee covers the fitted components. The guarantee does not cover rows that you
+    transform, because each transformed row depends on one row. Transformed training rows are
+    private rows in other coordinates, and so is everything that you compute from these rows.
 
     Parameters
     ----------
-    bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
-        column name. Required; never taken from the data.
-    n_components : between 1 and the number of columns; default, all. Below 1, the share of variance
-        that the components are to explain.
-    correlation : divide each column by its standard deviation first.
-    whiten : divide scores by the standard deviations of the components.
-    missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-n_features, random_state : as in `PrivateCovariance`.
+    bounds : tuple (lower, upper), or dict of tuples by column name
+        Public bounds: one number, or one number for each column. Required. Never compute the bounds
+        from the data.
+
+    n_components : int or float, optional
+        Number of components. The default is all. A number below 1 is the fraction of the variance
+        that the components explain.
+
+    correlation : bool, default False
+        True to divide each column by its standard deviation first.
+
+    whiten : bool, default False
+        True to divide the scores by the standard deviations of the components.
+
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors, mechanism, denoise, radius : optional
+        As in `dpcov.release`.
+
+    ledger, dataset : optional
+        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
 
     Attributes
     ----------
-    release_, guarantee_ : the release and its guarantee.
-    null_reason_ : None, or why the components say nothing of the table.
-    components_ : (k, p) orthonormal rows, strongest first; float32 where `X` is.
-    explained_variance_, explained_variance_ratio_ : (k,), over n - 1; shares of the variance.
-    singular_values_ : (k,) of the centered table, from the variances.
-    noise_variance_ : mean variance of the components that are left out.
-    mean_ : (p,)
-    scale_ : (p,) what rows are divided by: 1, or the standard deviations (infinite for a column
-        without variance, which takes no part).
-    n_components_ : k.
-    n_samples_ : n, an estimate where the number of rows is private.
-    n_significant_ : in how many dimensions the covariance rises above the privacy noise; None
-        where that can't be told.
-    n_features_in_, feature_names_in_ : as in scikit-learn.
+    release_ : Release
+        Release of the last `fit`.
+
+    guarantee_ : Guarantee
+        Guarantee of the release.
+
+    null_reason_ : str or None
+        Reason for the null model. None for every other model.
+
+    components_ : ndarray, shape (k, p)
+        Orthonormal rows, with the largest variance first. The type is float32 if `X` is float32.
+
+    explained_variance_ : ndarray, shape (k,)
+        Variances of the components, with n - 1 in the denominator.
+
+    explained_variance_ratio_ : ndarray, shape (k,)
+        Variances as fractions of the total variance.
+
+    singular_values_ : ndarray, shape (k,)
+        Singular values of the centered table, computed from the variances.
+
+    noise_variance_ : float
+        Mean variance of the omitted components.
+
+    mean_ : ndarray, shape (p,)
+        Means of the columns.
+
+    scale_ : ndarray, shape (p,)
+        Divisors of the columns: 1, or the standard deviations. The divisor of a column without
+        variance is infinite.
+
+    n_components_ : int
+        Number of components k.
+
+    n_samples_ : float
+        Number of rows n. An estimate if the number of rows is private.
+
+    n_significant_ : int or None
+        Number of dimensions in which the covariance is above the noise level. None if the noise
+        distribution is unknown.
+
+    n_features_in_ : int
+        Number of columns.
+
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the table has names.
 
     Examples
     --------

@@ -25,37 +25,81 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """Ridge regression under differential privacy, with scikit-learn's interface.
+    """Ridge regression with differential privacy and the interface of scikit-learn.
 
-    One release of the columns and the targets together, whose rows are what is protected. The model
-    may be published; predictions for training rows, and their `score`, are not protected.
+    Each `fit` makes one release of the columns and the targets together. The guarantee covers the
+    rows of this table. You can publish the model. Predictions for training rows and their `score`
+    are not protected.
 
     Parameters
     ----------
-    bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
-        column name. Required; never taken from the data.
-    target_bounds : public ``(lower, upper)`` of the target, each a number or one for each of
-        several targets; or a dict of pairs by name. Required.
-    alpha : strength of the penalty, at least 0, or one for each target; default, chosen from the
-        release.
-    penalty : ``encoded``, ``standardized`` or ``raw``: in which units coefficients are penalised;
-        see `dpcov.ridge`. (scikit-learn's `Ridge` has the ``raw`` one, its alpha divided by 2 n, or
-        by twice the sum of the weights.)
-    fit_intercept : whether to fit an intercept.
-    largest_weight : public bound on `sample_weight`; required where `fit` is given weights, which
-        cost no privacy if each depends on its row alone. Larger ones count as the largest, missing
-        and negative ones as 0.
-    missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-n_features, random_state : as in `PrivateCovariance`.
+    bounds : tuple (lower, upper), or dict of tuples by column name
+        Public bounds: one number, or one number for each column. Required. Never compute the bounds
+        from the data.
+
+    target_bounds : tuple (lower, upper), or dict of tuples by target name
+        Public bounds of the target: one number, or one number for each target. Required.
+
+    alpha : float or sequence of float, optional
+        Strength of the penalty, at least 0, or one strength for each target. By default the release
+        determines the strength.
+
+    penalty : {'encoded', 'standardized', 'raw'}, default 'encoded'
+        Units in which the coefficients are penalized (see `dpcov.ridge`). The `Ridge` of
+        scikit-learn uses ``raw``. Its alpha divided by 2 n, or by twice the sum of the weights, is
+        alpha here.
+
+    fit_intercept : bool, default True
+        True to fit an intercept.
+
+    largest_weight : float, optional
+        Public bound of `sample_weight`. Required if `fit` gets weights. Weights cost no privacy if
+        each weight depends only on its row. A larger weight counts as the bound. A missing or
+        negative weight counts as 0.
+
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors, mechanism, denoise, radius : optional
+        As in `dpcov.release`.
+
+    ledger, dataset : optional
+        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
 
     Attributes
     ----------
-    release_, guarantee_ : the release (of the columns, then the targets) and its guarantee.
-    null_reason_ : None, or why the coefficients say nothing of the table.
-    coef_ : (p,), or (t, p) of several targets; float32 where `X` is.
-    intercept_ : float, or (t,)
-    alpha_ : the penalty used, or (t,); NaN of a null model.
-    n_features_in_, feature_names_in_ : as in scikit-learn.
+    release_ : Release
+        Release of the last `fit`.
+
+    guarantee_ : Guarantee
+        Guarantee of the release.
+
+    null_reason_ : str or None
+        Reason for the null model. None for every other model.
+
+    coef_ : ndarray, shape (p,) or (t, p)
+        Coefficients, for one target or for t targets. The type is float32 if `X` is float32.
+
+    intercept_ : float or ndarray, shape (t,)
+        Intercept.
+
+    alpha_ : float or ndarray, shape (t,)
+        Strength of the penalty. NaN for a null model.
+
+    n_features_in_ : int
+        Number of columns.
+
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the table has names.
 
     Examples
     --------
