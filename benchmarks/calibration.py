@@ -94,7 +94,7 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
             continue
         one, spent = outcomes(made, encoded(table, made), targets, seed)
         found.append(one)
-        unseen.append(Clip.of(made).unseen)
+        unseen.append(Clip.of(made, made.second_moment()).unseen)
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
     changes = effects(encoded(table, made), levels_of(made))

@@ -25,7 +25,8 @@ from dpcov.core.privacy import PureDP
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table
 from dpcov.errors import OutputError, ReleaseError
-from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.published.record import NOT_PRIVATE
+from dpcov.releases import Release
 from dpcov.report import render, write
 from dpcov.report.words import for_everybody, percent
 from dpcov.rows.schema import Schema

@@ -29,7 +29,7 @@ from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
 from dpcov.mechanisms.images import Images
-from dpcov.releases.lengths import SHORTEST, bin_ends
+from dpcov.published.norm_histogram import SHORTEST, bin_ends
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap, power_above
 from dpcov.rows.schema import Schema

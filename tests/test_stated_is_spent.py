@@ -13,8 +13,8 @@ import dpcov
 from dpcov.api.grouped import release_by
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.moment import Lattice
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.schema import Schema
 
 CLOSE = 1e-6

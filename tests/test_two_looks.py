@@ -26,7 +26,6 @@ from dpcov.mechanisms import Gaussian, MatrixLaplace, additive, gaussian
 from dpcov.mechanisms.choice import GOALS, choose
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import nuclear_calibration
 from dpcov.mechanisms.standardized import (
     BY_COLUMN,
@@ -43,6 +42,7 @@ from dpcov.mechanisms.standardized import (
 from dpcov.releases import Release
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice, longest_image
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows

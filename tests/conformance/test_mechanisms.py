@@ -42,7 +42,8 @@ from dpcov.errors import (
     SourceError,
 )
 from dpcov.mechanisms import MECHANISMS, additive, mechanism_named
-from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.published.record import NOT_PRIVATE
+from dpcov.releases import Release
 from dpcov.releases.file import to_document
 
 HEADINGS = [

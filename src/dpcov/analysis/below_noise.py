@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.releases.lengths import REACH
+from dpcov.published.norm_histogram import REACH
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans

@@ -10,7 +10,8 @@ from dpcov.analysis.below_noise import too_uncertain
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise.clipped import Clip
-from dpcov.releases import NoisyCount, held
+from dpcov.published import record
+from dpcov.published.record import CountEstimate
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def drowned(release: Release) -> tuple[str, ...]:
     long most rows are, and so what a clip took. Nothing is known of a mechanism without a noise
     law, but that no row is left. If the release holds no means, the sentence says why.
     """
-    if reason := held.directions_reason(release):
+    if reason := record.directions_reason(release):
         return (reason,)
     if not release.has_intercept:
         return ()
@@ -90,7 +91,7 @@ def unseen(release: Release) -> tuple[str, ...]:
     """A sentence where rows show, but the tail of the table does not (`Clip.unseen`)."""
     if release.lengths is None or release.lengths.hidden:
         return ()
-    return (UNSEEN,) if Clip.of(release).unseen else ()
+    return (UNSEEN,) if Clip.of(release, release.second_moment()).unseen else ()
 
 
 def deviations(release: Release) -> tuple[float, Vector]:
@@ -110,6 +111,6 @@ def deviations(release: Release) -> tuple[float, Vector]:
     errors = np.concatenate(batches) / t
     counts = errors[:, -1] / t
     means = (errors[:, :-1] - np.outer(counts, encoded)) / max(count, 1.0)
-    best = NoisyCount.of(release)
+    best = CountEstimate.of(release)
     of_count = float(np.sqrt(np.mean(counts**2))) if best is None else best.deviation
     return of_count, np.sqrt(np.mean(means**2, axis=0))

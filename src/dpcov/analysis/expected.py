@@ -13,8 +13,9 @@ from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
 from dpcov.denoise.clipped import Clip
-from dpcov.releases import held
-from dpcov.releases.lengths import REACH
+from dpcov.published import record
+from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
+from dpcov.published.norm_histogram import REACH
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def correlation_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> CorrelationErrors | None:
     """Return `correlation_standard_errors`, and which correlations are below the noise level."""
-    held.refuse(release.not_released)
+    record.refuse(release.not_released)
     if release.uninformative or release.noise is None:
         return None
     draws, shaped = reading_generator(generator), Correlations().shaped
@@ -114,21 +115,21 @@ def repeated(release: Release, generator: np.random.Generator) -> Iterator[Relea
 
 def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
     """One of them; `units` is the matrix in squared lattice units, of the mapped rows."""
-    if release.noise is None:
+    matrix = release.find(NoisyMatrix)
+    if matrix is None:
         raise ValueError("the release has no matrix")
-    step = 2.0**-release.shift
-    trace = None
-    if release.trace_noise is not None:
-        trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))
-    again = replace(release, published_trace=trace)
-    if release.count_noise is not None:
+    step, again = 2.0**-matrix.shift, release
+    if (trace := release.find(NoisyTrace)) is not None:
+        value = round(float(np.trace(units)) + trace.noise.simulate(generator))
+        again = again.with_published("trace", replace(trace, value=value))
+    if (count := release.find(NoisyCount)) is not None:
         rows = release.count() * units_per_row(release.schema)
-        again = replace(
-            again, published_count=round(rows + release.count_noise.simulate(generator))
-        )
+        value = round(rows + count.noise.simulate(generator))
+        again = again.with_published("count", replace(count, value=value))
     missing = (clip.drawn(generator) + clip.more(generator)) / release.lattice.step**2
-    drawn = units - missing + release.noise.simulate(generator)
-    again = replace(again, published=np.rint(drawn * step).astype(np.int64))
+    drawn = units - missing + matrix.noise.simulate(generator)
+    integers = np.rint(drawn * step).astype(np.int64)
+    again = again.with_published("matrix", replace(matrix, units=integers))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -379,12 +379,12 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    clip = None if release.lengths is None else Clip.of(release)
+    clip = None if release.lengths is None else Clip.of(release, release.second_moment())
     unknown = release.clipped and clip is None
     told = _said(release, clip, level, for_clipped_rows)
     of_means = partial(means_below_noise, release)
     if for_clipped_rows:
-        release = replace(release, lengths=None)
+        release = release.with_published("norms", None)
         ends = _alone(release, asked, level, sampling, draws)
     else:
         found = stated(release, asked, sampling, draws)

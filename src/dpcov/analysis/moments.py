@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases import held
+from dpcov.published import record
 from dpcov.releases.pairwise import hidden
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Moments:
 
 def require_matrix(release: Release) -> None:
     """Raise if the release does not hold the whole matrix, or if its denoised matrix is null."""
-    held.refuse(held.directions_reason(release))
+    record.refuse(record.directions_reason(release))
     matrix = release.covariance() if release.has_intercept else release.second_moment()
     if not matrix.any():
         if hidden(release).all():
@@ -84,7 +84,7 @@ def uncentred(release: Release) -> Matrix:
 
     Without an intercept in the release it is known where every midpoint of the bounds is 0.
     """
-    held.refuse(held.directions_reason(release))
+    record.refuse(record.directions_reason(release))
     if release.has_intercept:
         moments = Moments.of(release)
         means = moments.means / moments.scales

@@ -18,7 +18,8 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
-from dpcov.releases import SMALLEST_VARIANCE, held
+from dpcov.published import record
+from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.releases.persons import dependent, titled
 
@@ -364,7 +365,7 @@ def significant_components(
     True
 
     """
-    held.refuse(release.not_released)
+    record.refuse(release.not_released)
     if release.noise is None:
         return None
     gaps = has_gaps(release.schema)

@@ -35,7 +35,9 @@ from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import denoise, left_of_noise
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.structure import Structure
-from dpcov.releases import NoisyCount, held
+from dpcov.published import record
+from dpcov.published.kinds import NoisyCount
+from dpcov.published.record import CountEstimate
 from dpcov.releases.pairwise import has_gaps, rows_by_pair
 from dpcov.rows.moment import units_per_row
 
@@ -84,12 +86,12 @@ class PlausibleMoments:
         draws: int = DRAWS,
         alone: bool = False,
     ) -> None:
-        held.refuse(held.law_reason(release))
+        record.refuse(record.law_reason(release))
         assert release.noise is not None  # noqa: S101  for type checkers: the line above
         self._law = release.noise.rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
-        self._count = NoisyCount.of(release)
+        self._count = CountEstimate.of(release)
         self._directions = None if alone else _Directions(release, self._law)
         if self._directions is None:
             self.center = starting_point(release)
@@ -155,10 +157,11 @@ class PlausibleMoments:
         release, best, t = self._release, self._count, self._release.intercept()
         if release.has_intercept and release.row_count is not None:
             return 0.0
-        if best is None or release.count_noise is None or not release.has_intercept:
+        noisy = release.find(NoisyCount)
+        if best is None or noisy is None or not release.has_intercept:
             return float(noise[-1, -1])
         of_corner = float(noise[-1, -1]) / t**2
-        own = release.count_noise.simulate(draws) / units_per_row(release.schema)
+        own = noisy.noise.simulate(draws) / units_per_row(release.schema)
         return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
 
 
@@ -290,7 +293,7 @@ def _plain(release: Release) -> Matrix:
     """The noisy second moment, with what a clip is expected to have taken."""
     if release.lengths is None:
         return release.noisy()
-    whole = release if release.denoised is not None else denoise(release, "project")
+    whole = release if release.denoise != "none" else denoise(release, "project")
     taken = Clip(release, release.mapped(whole.second_moment())).expected()
     return release.unmapped(release.noisy_mapped() + taken)
 

@@ -18,7 +18,7 @@ from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
-from dpcov.releases import NoisyCount
+from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
 from dpcov.releases.pairwise import missing_shares
 
@@ -165,6 +165,6 @@ def _count_error(release: Release) -> float | None:
     """
     if release.row_count is not None or not release.tells_count:
         return None
-    if (best := NoisyCount.of(release)) is not None:
+    if (best := CountEstimate.of(release)) is not None:
         return best.deviation
     return None if release.noise is None else deviations(release)[0]

@@ -33,7 +33,8 @@ from dpcov.denoise import Method
 from dpcov.errors import BudgetError, SchemaError
 from dpcov.mechanisms import MechanismOptions
 from dpcov.mechanisms.choice import Goal
-from dpcov.releases import Group, Release
+from dpcov.published.record import Group
+from dpcov.releases import Release
 from dpcov.rows.schema import Ignored, Schema
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.base import refuse_rows

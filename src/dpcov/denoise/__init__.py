@@ -14,8 +14,9 @@ tables.toml), or they increased the errors of other tables:
 
 from __future__ import annotations
 
+import hashlib
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -25,21 +26,25 @@ from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import SMALL, james_stein, nothing_shows, share_left, shrink, simulates
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
+from dpcov.published import record
+from dpcov.published.kinds import NoisyCount, NoisyTrace, content
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.core.samplers import MatrixLaw
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
 
+R = TypeVar("R", bound="Record")
 Method = Literal["none", "project", "shrink"]
 # Of the noise's squares, by which an estimate of this version may be off itself.
 SIMULATED, ROUNDED = 0.01, 1e-9
+SECOND_MOMENT = "denoised second moment"  # name in `Record.memory`
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
 
 
 def denoise(
-    release: Release, method: Method = "shrink", *, generator: np.random.Generator | None = None
-) -> Release:
+    release: R, method: Method = "shrink", *, generator: np.random.Generator | None = None
+) -> R:
     """The release with its matrix denoised again from the published integers.
 
     Parameters
@@ -54,36 +59,95 @@ def denoise(
     """
     if method not in METHODS:
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
+    if generator is not None:
+        return release.with_denoised(*_estimate(release, method, generator))
+    made, matrix = _estimate(release, method, simulation_generator(seed_of(release)))
+    found = release.with_denoised(made, None)
+    if matrix is not None:
+        found.memory[SECOND_MOMENT] = matrix
+    return found
+
+
+def second_moment(release: Record) -> Matrix:
+    """Return the denoised second moment of the encoded rows, computed once for each release.
+
+    Parameters
+    ----------
+    release : Record
+        Release with a matrix.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Second moment in squared units of an encoded row.
+
+    Raises
+    ------
+    NotReleasedError
+        The release contains no matrix.
+
+    """
+    record.refuse(record.matrix_reason(release))
+    return release.noisy() if (found := _remembered(release)) is None else found
+
+
+def _remembered(release: Record) -> Matrix | None:
+    """Return the denoised matrix, or None if the release is not denoised."""
+    denoises = release.denoise in METHODS[1:] or release.matrix is None
+    if release.denoised is not None or not denoises:
+        return release.denoised
+    if SECOND_MOMENT not in release.memory:
+        draws = simulation_generator(seed_of(release))
+        release.memory[SECOND_MOMENT] = _estimate(release, release.denoise, draws)[1]
+    found: Matrix = release.memory[SECOND_MOMENT]
+    return found
+
+
+def seed_of(release: Record) -> int:
+    """Return the seed of the simulations: a hash of the published rounds and of the schema.
+
+    No other field of a release file changes the estimate.
+    """
+    digest = hashlib.sha256(release.schema.model_dump_json().encode())
+    for one in release.rounds:
+        digest.update(repr((one.query, content(one.published))).encode())
+    return int.from_bytes(digest.digest()[:16], "big")
+
+
+def _estimate(
+    release: Record, method: str, generator: np.random.Generator
+) -> tuple[str, Matrix | None]:
+    """Return the method that was used, and the denoised matrix of the encoded rows."""
     told = noisy_trace(release)
     trace = None if told is None else float(james_stein(*told))
     scale = release.lattice.bound * release.lattice.step**2
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
     elif method == "none":
-        return release.with_denoised(method, None)
+        return method, None
     elif method == "project" or release.noise is None or told is None:
         noisy = release.noisy_mapped() / scale
         made, matrix = "project", project(noisy, trace, _largest_trace(release))
     else:
-        chosen = simulation_generator() if generator is None else generator
         noisy, law, trace = _observed(release, release.noise)
-        made, (matrix, _) = "shrink", _shrunken(release, noisy, law, trace, chosen)
+        made, (matrix, _) = "shrink", _shrunken(release, noisy, law, trace, generator)
     whole = matrix * scale
     whole += Clip(release, whole).expected()
     if made == "shrink" and (structure := Structure.of(release)) is not None:
         whole = structure.fit(whole, float(np.trace(whole)))
-    return release.with_denoised(made, release.unmapped(whole))
+    return made, release.unmapped(whole)
 
 
-def best_estimate(release: Release) -> Matrix:
+def best_estimate(release: Record) -> Matrix:
     """(d, d) denoised second moment; if the trace only was released, the scaled identity of it.
 
     For studies of errors: `Release.second_moment` refuses what was not released.
     """
-    return release.second_moment() if release.denoised is None else release.denoised
+    found = _remembered(release)
+    return release.noisy() if found is None else found
 
 
-def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
+def shown(release: Record, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
     """What a noisy second moment shows of the true one, and the law of the noise that is in it.
 
     In squared units of an encoded row, of mapped rows where there is a map; None where nothing
@@ -97,7 +161,7 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
     return (shrunk * scale, law.rescaled(scale)) if shows else None
 
 
-def left_of_noise(release: Release, generator: np.random.Generator) -> float:
+def left_of_noise(release: Record, generator: np.random.Generator) -> float:
     """Squared error to expect of the estimate, over that of the noise; 1 where it is not known.
 
     That is at small orders, where Stein's estimate is too rough, and where another version made the
@@ -119,21 +183,21 @@ def left_of_noise(release: Release, generator: np.random.Generator) -> float:
     return share_left(observed, law, estimated, generator, through)
 
 
-def _off(release: Release, noise: MatrixLaw) -> float:
+def _off(release: Record, noise: MatrixLaw) -> float:
     """Squares by which this version's estimate is off the release's, over those of the noise."""
-    again = denoise(release, generator=np.random.default_rng(0)).second_moment()
-    off = release.mapped(again - release.second_moment()) / release.lattice.step**2
+    again = second_moment(denoise(release, generator=np.random.default_rng(0)))
+    off = release.mapped(again - second_moment(release)) / release.lattice.step**2
     return float(np.sum(off**2)) / noise.frobenius_squared
 
 
-def _observed(release: Release, noise: MatrixLaw) -> tuple[Matrix, MatrixLaw, float]:
+def _observed(release: Record, noise: MatrixLaw) -> tuple[Matrix, MatrixLaw, float]:
     """The noisy moment, its law and an estimate of its trace; the largest squared norm is 1."""
     law = noise.rescaled(1 / release.lattice.bound)
     noisy = release.noisy_mapped() / (release.lattice.bound * release.lattice.step**2)
     return noisy, law, float(james_stein(*_best_trace(release, noisy, law)))
 
 
-def _directions(release: Release) -> Matrix | None:
+def _directions(release: Record) -> Matrix | None:
     """(d, d) orthonormal directions in units of which rows were mapped; None without a look.
 
     The last is that of the intercept. What was applied after the map of that look is symmetric.
@@ -147,7 +211,7 @@ def _directions(release: Release) -> Matrix | None:
     return turned
 
 
-def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float, float]:
+def _best_trace(release: Record, noisy: Matrix, law: MatrixLaw) -> tuple[float, float]:
     """The released trace and that of the noisy matrix, by the inverse of their variances.
 
     And the standard deviation of its noise. Of few columns the diagonal tells it better.
@@ -162,7 +226,7 @@ def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float,
 
 
 def _shrunken(
-    release: Release,
+    release: Record,
     noisy: Matrix,
     law: MatrixLaw,
     trace: float,
@@ -180,31 +244,32 @@ def _shrunken(
     return structure.shrunk(noisy, law, trace, generator), True
 
 
-def _equations(release: Release, law: MatrixLaw, trace: float) -> Structure | None:
+def _equations(release: Record, law: MatrixLaw, trace: float) -> Structure | None:
     """The equations of the schema's levels, where they come before shrinking."""
     structure = Structure.of(release)
     return structure if structure is not None and structure.simulates(law, trace) else None
 
 
-def noisy_trace(release: Release) -> tuple[float, float] | None:
+def noisy_trace(release: Record) -> tuple[float, float] | None:
     """The trace within its public limits, and the standard deviation of its noise.
 
     In units of the largest squared norm; None if no trace was released.
     """
-    if release.published_trace is None or release.trace_noise is None:
+    noisy = release.find(NoisyTrace)
+    if noisy is None:
         return None
-    trace = min(release.published_trace / release.lattice.bound, _largest_trace(release))
-    return trace, release.trace_noise.standard_deviation / release.lattice.bound
+    trace = min(noisy.value / release.lattice.bound, _largest_trace(release))
+    return trace, noisy.noise.standard_deviation / release.lattice.bound
 
 
-def _largest_trace(release: Release) -> float:
+def _largest_trace(release: Record) -> float:
     """What the trace can't exceed, in the same units: known where the number of units is public."""
     if release.unit_count is None:
         return np.inf
     return float(release.unit_count * release.guarantee.unit.max_rows)
 
 
-def _isotropic(release: Release, trace: float, noisy: Matrix | None) -> Matrix:
+def _isotropic(release: Record, trace: float, noisy: Matrix | None) -> Matrix:
     """Scaled identity: the honest answer where nothing rises above the noise."""
     d, p = release.lattice.dimension, release.lattice.features
     corner = 0.0
@@ -212,7 +277,7 @@ def _isotropic(release: Release, trace: float, noisy: Matrix | None) -> Matrix:
         share = release.lattice.intercept_units**2 / release.lattice.bound
         if release.row_count is not None:
             corner = release.row_count * share
-        elif release.count_noise is not None:
+        elif release.find(NoisyCount) is not None:
             corner = float(np.clip(release.count() * share, 0.0, trace))
         elif noisy is not None:
             corner = float(np.clip(noisy[-1, -1], 0.0, trace))

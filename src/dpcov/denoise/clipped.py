@@ -1,7 +1,8 @@
 """What a clip at a radius took from a second moment, as counts of rows by length tell.
 
-Their counts tell how much length, T1, and squared length, T2, was taken in all (`Lengths`), not
-along which directions. It is expected where all rows are: as a share of the moment about the mean.
+Their counts tell how much length, T1, and squared length, T2, was taken in all
+(`NormHistogram`), not along which directions. It is expected where all rows are: as a share of the
+moment about the mean.
 It may as well lie along single columns: of T2 a column may have more or less than its part, by
 `UNLIKE`. From the sums it may take all of T1 to one side, which moves means. The same law says what
 a wider radius is worth to the mechanism that chooses it.
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.releases.lengths import Taken
+from dpcov.published.norm_histogram import Taken
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
 
 # Deviation of what one of p columns has of T2, over T2 / sqrt(p): with it stated errors of
 # correlations are in geometric mean the real ones, on tables to tune
@@ -40,7 +41,7 @@ class Clip:
 
     """
 
-    def __init__(self, release: Release, moment: Matrix) -> None:
+    def __init__(self, release: Record, moment: Matrix) -> None:
         self._release = release
         self._p, self._d = release.lattice.features, release.lattice.dimension
         self._shape, self._within = _shape(moment, self._p)
@@ -50,9 +51,9 @@ class Clip:
             self._length = release.lengths.length(release.lattice.radius)
 
     @classmethod
-    def of(cls, release: Release) -> Clip:
-        """That of the shape which the release itself gives."""
-        return cls(release, release.mapped(release.second_moment()))
+    def of(cls, release: Record, moment: Matrix) -> Clip:
+        """Return the bias of a release with this denoised second moment of the encoded rows."""
+        return cls(release, release.mapped(moment))
 
     @property
     def unseen(self) -> bool:
@@ -145,7 +146,7 @@ def _short(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.12g}"
 
 
-def _along(release: Release) -> Matrix:
+def _along(release: Record) -> Matrix:
     """(p, p) unit vectors, along which the columns of the table lie among mapped rows."""
     if release.linear_map is None:
         return np.eye(release.lattice.features)

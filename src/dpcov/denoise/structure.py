@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
 
 MOST_ROUNDS = 200  # of the alternating projections, if they don't settle before
 SETTLED = 0.001  # of what all rounds changed, by the last
@@ -64,7 +64,7 @@ class Structure:
     within: Matrix | None
 
     @classmethod
-    def of(cls, release: Release) -> Structure | None:
+    def of(cls, release: Record) -> Structure | None:
         """That of a release's schema; None without indicators, or where a map mixed features."""
         schema, lattice = release.schema, release.lattice
         features, columns = schema.features, schema.encoded_columns
@@ -214,7 +214,7 @@ class Structure:
         return np.asarray((whole + whole.swapaxes(-2, -1)) / 2)
 
 
-def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
+def _scales(release: Record) -> tuple[Vector, Vector, float] | None:
     """Units, centers and intercept of `Structure`; an intercept of 0 where it does not tell sums.
 
     That is where rows are clipped at a public radius, since then the released moment is theirs. A

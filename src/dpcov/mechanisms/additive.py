@@ -15,6 +15,8 @@ import numpy as np
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
+from dpcov.published.costs import cost
+from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowTransform
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
+    from dpcov.published.kinds import Published, Query
     from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.rows import Rows
@@ -180,27 +183,58 @@ def published(
         Rounded noisy second moment.
 
     """
-    lattice = moment.lattice
-    count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
-    shift = shift_for(calibration.matrix.spread)
-    gated = below_noise_threshold(lattice, count, calibration.matrix)
-    trace = draws.trace_alone if gated else draws.trace
+    guarantee = calibration.guarantee
+    count = moment.unit_count if guarantee.neighbors == Neighbors.REPLACE_ONE else None
     return Release(
         schema=schema,
-        lattice=lattice,
-        guarantee=calibration.guarantee,
+        guarantee=guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]
-        noise=None if gated else calibration.matrix,
-        trace_noise=calibration.trace_alone if gated else calibration.trace,
-        shift=shift,
-        published=None if gated else coarse(moment.units + draws.matrix, shift),
-        published_trace=None if trace is None else moment.trace() + trace,
+        rounds=answers(schema, calibration, draws, moment, shape),
         unit_count=count,
         reproducible=draws.reproducible,
-        linear_map=None if shape is None else shape.matrix(),
-        center=None if shape is None or not shape.center.any() else shape.center,
     )
+
+
+def answers(
+    schema: Schema,
+    calibration: Calibration,
+    draws: Draws,
+    moment: SecondMoment,
+    shape: LinearMap | None = None,
+) -> tuple[Round, ...]:
+    """Return the rounds of a second moment: the noisy matrix and the noisy trace.
+
+    The parameters are those of `published`.
+    """
+    lattice, guarantee = moment.lattice, calibration.guarantee
+    count = moment.unit_count if guarantee.neighbors == Neighbors.REPLACE_ONE else None
+    transform = None if shape is None else RowTransform(shape.matrix(), shape.center)
+    if below_noise_threshold(lattice, count, calibration.matrix):
+        trace = moment.trace() + draws.trace_alone
+        alone = NoisyTrace(lattice, transform, trace, calibration.trace_alone)
+        return (spent("trace", alone, schema, guarantee),)
+    shift = shift_for(calibration.matrix.spread)
+    units = coarse(moment.units + draws.matrix, shift)
+    matrix = NoisyMatrix(lattice, transform, shift, units, calibration.matrix)
+    rounds = [spent("matrix", matrix, schema, guarantee)]
+    if calibration.trace is not None and draws.trace is not None:
+        trace = moment.trace() + draws.trace
+        beside = NoisyTrace(lattice, transform, trace, calibration.trace)
+        rounds.append(spent("trace", beside, schema, guarantee, matrix))
+    return tuple(rounds)
+
+
+def spent(
+    query: Query,
+    answer: Published,
+    schema: Schema,
+    guarantee: Guarantee,
+    beside: NoisyMatrix | None = None,
+) -> Round:
+    """Return a round with the cost of its answer (see `dpcov.published.costs.cost`)."""
+    found = cost(answer, schema, guarantee, beside)
+    return Round(query, answer, guarantee.budget if found is None else found)
 
 
 def below_noise_threshold(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:

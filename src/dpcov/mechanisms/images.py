@@ -13,7 +13,7 @@ from dpcov.rows.moment import LinearMap, longest_image
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
 # Each variance of a direction is increased by this factor times the size of the noise. The size of
@@ -60,7 +60,7 @@ class Images:
         return nearest, longest_image(nearest.matrix(), *known)
 
     @classmethod
-    def by_direction(cls, look: Release, power: float, draws: np.random.Generator) -> Images | None:
+    def by_direction(cls, look: Record, power: float, draws: np.random.Generator) -> Images | None:
         """Return the whitening map that a directions query estimates.
 
         The result is None if no direction is above the noise level. The map subtracts the mean and

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import ApproxDP
 from dpcov.core.samplers.scalars import ScalarLaplace
+from dpcov.published.kinds import NoisySums
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -98,5 +99,6 @@ def _compares_numbers(release: Release) -> bool:
 
 def _states_unspent_delta(release: Release) -> bool:
     """Return True if the release states a delta and all its noise is Laplace noise."""
-    law = None if release.sums is None else release.sums.law
+    sums = release.find(NoisySums)
+    law = None if sums is None else sums.noise
     return isinstance(release.guarantee.budget, ApproxDP) and isinstance(law, ScalarLaplace)

@@ -21,7 +21,8 @@ from dpcov.core.entropy import READING, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, NoisyCount, held
+from dpcov.published import record
+from dpcov.published.record import NOT_PRIVATE, CountEstimate
 from dpcov.releases.advisories import advisories
 from dpcov.report import words
 from dpcov.report.figures import svg
@@ -130,7 +131,7 @@ def _table(table: Table, caption: str) -> Markup:
 
 
 def _require_signal(release: Release) -> None:
-    held.refuse(release.not_released)
+    record.refuse(release.not_released)
     if len(release.columns) > 1 and release.uninformative:
         raise ReleaseError(NOTHING_SHOWS)
 
@@ -163,7 +164,7 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if not release.tells_count:
         return "rows", "?", "private, not released"
     about = f"{release.count():,.0f}".replace(",", "\u202f")
-    best, law = NoisyCount.of(release), release.noise
+    best, law = CountEstimate.of(release), release.noise
     if best is not None:
         deviation = best.deviation
     elif law is not None:

@@ -1,11 +1,20 @@
-"""How a release file describes noise laws."""
+"""Parts of a release file: noise distributions, budgets and matrices."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
+from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import AnyArray, Matrix
+
+DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: "approx"}
 MAX_DIMENSION = 8192
 MOST_TERMS = 8
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -106,3 +115,72 @@ MatrixLawDocument = Annotated[
 ScalarLawDocument = Annotated[
     ScalarLaplaceDocument | ScalarGaussianDocument, Field(discriminator="law")
 ]
+
+
+class PureDocument(DocumentModel):
+    """Pure epsilon-differential privacy."""
+
+    definition: Literal["pure"] = "pure"
+    epsilon: PositiveFloat
+
+
+class ZCDPDocument(DocumentModel):
+    """rho-zero-concentrated differential privacy."""
+
+    definition: Literal["zcdp"] = "zcdp"
+    rho: PositiveFloat
+
+
+class ApproxDocument(DocumentModel):
+    """(epsilon, delta)-differential privacy."""
+
+    definition: Literal["approx"] = "approx"
+    epsilon: PositiveFloat
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+BudgetDocument = Annotated[
+    PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
+]
+
+
+class GroupDocument(DocumentModel):
+    """The level of a column whose levels were released apart; they keep `budget` together."""
+
+    column: str
+    level: str
+    budget: BudgetDocument
+    neighbors: Neighbors
+
+
+def budget_document(budget: Budget) -> dict[str, Any]:
+    """Return the description of a budget."""
+    return {"definition": DEFINITIONS[type(budget)], **asdict(budget)}
+
+
+def budget(document: PureDocument | ZCDPDocument | ApproxDocument) -> Budget:
+    """Return the budget that a document describes."""
+    return budget_from(**document.model_dump(exclude={"definition"}))
+
+
+def lower(matrix: AnyArray) -> list[Any]:
+    """Return the lower triangle of a symmetric matrix, row by row."""
+    return matrix[np.tril_indices(len(matrix))].tolist()
+
+
+def square(values: list[float] | None) -> Matrix | None:
+    """Return a square matrix of its entries, row by row."""
+    if values is None:
+        return None
+    order = math.isqrt(len(values))
+    return np.array(values).reshape(order, order)
+
+
+def full(values: list[Any] | None, order: int, dtype: type) -> AnyArray | None:
+    """Return the symmetric matrix of a lower triangle."""
+    if values is None:
+        return None
+    matrix: AnyArray = np.zeros((order, order), dtype)
+    matrix[np.tril_indices(order)] = values
+    matrix += np.tril(matrix, -1).T
+    return matrix

@@ -15,10 +15,10 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms.standardized import UNLIKE, best_radius
+from dpcov.published.norm_histogram import NormHistogram, bin_ends
+from dpcov.published.tails import quantile_of_sum
 from dpcov.releases import lengths
 from dpcov.releases.file import from_text
-from dpcov.releases.lengths import Lengths, bin_ends
-from dpcov.releases.tails import quantile_of_sum
 from dpcov.rows.moment import Lattice
 
 LONGEST = 64.0
@@ -30,7 +30,7 @@ def counted(norms, law=QUIET, seed=0):
     found = np.diff([0, *(np.count_nonzero(norms**2 <= end) for end in ends)])
     noise = np.random.default_rng(seed).normal(scale=law.standard_deviation, size=len(ends))
     counts = found + np.rint(noise).astype(int)
-    return Lengths(tuple(ends.tolist()), tuple(counts.tolist()), law)
+    return NormHistogram(tuple(ends.tolist()), tuple(counts.tolist()), law)
 
 
 def drawn(tail, n=20_000):
@@ -86,7 +86,7 @@ def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
     held, estimated = [], []
     for _ in range(400):
         noise = np.rint([law.simulate(rng) for _ in ends]).astype(int)
-        found = Lengths(tuple(ends.tolist()), tuple((rows + noise).tolist()), law)
+        found = NormHistogram(tuple(ends.tolist()), tuple((rows + noise).tolist()), law)
         held.append(np.less_equal([taken, lost], found.most(2.0, 0.95)))
         told = found.squared(2.0)
         estimated.append(taken <= told.estimate + 2 * told.deviation)
@@ -99,7 +99,7 @@ def test_where_noise_hides_how_long_most_rows_are_none_is_given_back():
     noise = np.random.default_rng(0).normal(scale=20.0, size=20)
     ends = tuple(2.0 ** np.arange(20))
     few, many = (
-        Lengths(ends, tuple(np.rint(noise + rows).astype(int).tolist()), LOUD)
+        NormHistogram(ends, tuple(np.rint(noise + rows).astype(int).tolist()), LOUD)
         for rows in (0, np.where(np.arange(20) < 12, 2000, 0))
     )
     assert few.hidden
@@ -205,13 +205,13 @@ TABLES = {
     "few": counted(drawn("heavy", 300)),
     "noisy": counted(drawn("heavy", 2000), LOUD),
     "to the end": counted(np.minimum(8 * drawn("heavy"), LONGEST)),
-    "steep": Lengths(tuple(2.0 ** np.arange(9)), (0, 5, 9, 80, 90, 300, 200, 3, -2), QUIET),
-    "even": Lengths(tuple(2.0 ** np.arange(8)), (40, 60, 300, 400, 90, 30, 1, -1), QUIET),
-    "near": Lengths(tuple(2.0 ** np.arange(8)), (300, 400, 90, 60, 45, 45, 30, 20), LOUD),
-    "nearly all": Lengths(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
-    "far": Lengths(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
-    "hidden": Lengths(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
-    "nothing": Lengths(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
+    "steep": NormHistogram(tuple(2.0 ** np.arange(9)), (0, 5, 9, 80, 90, 300, 200, 3, -2), QUIET),
+    "even": NormHistogram(tuple(2.0 ** np.arange(8)), (40, 60, 300, 400, 90, 30, 1, -1), QUIET),
+    "near": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 90, 60, 45, 45, 30, 20), LOUD),
+    "nearly all": NormHistogram(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
+    "far": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
+    "hidden": NormHistogram(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
+    "nothing": NormHistogram(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
 }
 
 
@@ -243,7 +243,7 @@ def test_rows_like_those_counted_are_at_their_quantiles(name):
 
 
 def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
-    found = Lengths((1.0, 16.0), (10, 5), QUIET)
+    found = NormHistogram((1.0, 16.0), (10, 5), QUIET)
     rows = 5 + quantile_of_sum(QUIET, np.array([1.0]), 0.95)  # up to a length of 4
     assert found.most(3.0, 0.95) == pytest.approx((rows * 7, rows))
 
@@ -264,12 +264,12 @@ def test_the_chance_is_the_weight_of_hypotheses_that_hold_more():
 
 
 def test_where_noise_hides_all_rows_any_tail_may_be():
-    assert Lengths((1.0, 2.0), (84, 0), LOUD).chance(1.5, 1e9) == 1
+    assert NormHistogram((1.0, 2.0), (84, 0), LOUD).chance(1.5, 1e9) == 1
 
 
 @pytest.mark.parametrize(("rows", "hidden"), [(113, True), (114, False)])
 def test_noise_hides_what_is_not_above_four_of_its_deviations(rows, hidden):
-    assert Lengths((1.0, 2.0), (rows, 0), LOUD).hidden == hidden
+    assert NormHistogram((1.0, 2.0), (rows, 0), LOUD).hidden == hidden
 
 
 @pytest.mark.parametrize(("far", "known"), [(lengths.FAR, True), (0.0, False)])
@@ -288,7 +288,9 @@ def test_noise_alone_does_not_pass_for_rows_beyond_a_gap(monkeypatch, far, alarm
     law, ends, rng = ScalarLaplace(Fraction(10)), bin_ends(1.0, LONGEST), np.random.default_rng(1)
     rows = np.diff([0, *(np.count_nonzero(drawn("light") ** 2 <= end) for end in ends)])
     noise = np.rint(rng.laplace(scale=10, size=(1000, len(ends))))
-    reached = [Lengths(tuple(ends), tuple(rows + one), law).squared(8.0).estimate for one in noise]
+    reached = [
+        NormHistogram(tuple(ends), tuple(rows + one), law).squared(8.0).estimate for one in noise
+    ]
     assert (max(reached) > 2 * 8.0**2) == alarms
 
 

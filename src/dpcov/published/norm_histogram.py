@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dpcov.releases.tails import quantile_of_sum
+from dpcov.published.tails import quantile_of_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class Taken(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lengths:
+class NormHistogram:
     """Noisy counts of (mapped) rows by squared length.
 
     Attributes
@@ -98,7 +98,7 @@ class Lengths:
         """Return upper bounds on both that hold at this level each, whatever the rows' lengths are.
 
         Every row is counted at the upper end of its bin, so noise alone is random in the bound. Its
-        quantile is one of `dpcov.releases.tails`: a normal one is too small for Laplace noise.
+        quantile is one of `dpcov.published.tails`: a normal one is too small for Laplace noise.
         """
 
         def bound(excess: Callable[[Matrix], Matrix]) -> float:

@@ -1,0 +1,1 @@
+"""What mechanisms publish: answers with noise, their costs, and the record of a release."""
