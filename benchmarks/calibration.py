@@ -158,7 +158,7 @@ def outcomes(
         release, statistics, LEVEL, False, for_clipped_rows=True, generator=draws
     )
     whole, short = moment(release, rows), shortened(release, rows)
-    start = starting_point(replace(release, lengths=None))
+    start = starting_point(release.with_published("norms", None))
     starts = [statistic.values(release, start[None])[0] for statistic in statistics]
     found = []
     for at, unit in enumerate(units(release, whole, targets)):
@@ -196,8 +196,9 @@ def told(release: Release, statistics: list[Statistic], seed: int) -> list[State
 def controlled(release: Release) -> list[Release]:
     """With half of its noise; where there are counts of rows by length, without them."""
     assert release.noise is not None
-    halved = replace(release, noise=release.noise.rescaled(0.5))
-    return [halved] if release.lengths is None else [halved, replace(release, lengths=None)]
+    matrix = release.matrix
+    halved = release.with_published("matrix", replace(matrix, noise=matrix.noise.rescaled(0.5)))
+    return [halved] if release.lengths is None else [halved, release.with_published("norms", None)]
 
 
 def units(release: Release, whole: Matrix, targets: list[str]) -> list[Matrix]:

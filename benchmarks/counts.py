@@ -18,7 +18,6 @@ import math
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,7 +145,7 @@ def cell(job: tuple[str, int]) -> list[dict[str, Any]]:
             made = dpcov.release(frame, schema=schema, seed=number, threads=1, **budget)
             errors.append(abs(made.count() - count))
             if made.has_intercept:
-                alone = replace(made, published_count=None, count_noise=None)
+                alone = made.with_published("count", None)
                 corners.append(abs(alone.count() - count))
         unit = (amount if figure == "epsilon" else math.sqrt(amount)) / schema.privacy_unit.max_rows
         found.append(

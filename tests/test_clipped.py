@@ -10,6 +10,7 @@ import pytest
 
 import dpcov
 from dpcov.denoise.clipped import MAY_WELL, UNLIKE, UNSEEN, Clip
+from rounds_for_tests import changed
 
 P, DRAWS = 3, 20_000
 
@@ -23,15 +24,15 @@ def released(intercept: float = 0.3) -> dpcov.Release:
     made = dpcov.release(
         rows, lower=-50, upper=50, rho=0.2, mechanism="standardized", directions_share=0.1, seed=1
     )
-    made = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
+    made = changed(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
     assert made.linear_map is not None
-    made = replace(made, linear_map=made.linear_map * [1.0, 2.0, 4.0])  # of columns unlike rows
+    made = changed(made, linear_map=made.linear_map * [1.0, 2.0, 4.0])  # of columns unlike rows
     assert made.lengths is not None
     assert made.lengths.squared(made.lattice.radius).estimate > 0
     if intercept:
         return made
     lattice = replace(made.lattice, intercept=0.0)
-    return replace(made, lattice=lattice, linear_map=None, center=None)
+    return changed(made, lattice=lattice, linear_map=None, center=None)
 
 
 def moment(release: dpcov.Release) -> np.ndarray:
@@ -50,7 +51,7 @@ def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
     assert found[:P, :P] == pytest.approx(size * centred / np.trace(centred))
     assert not found[-1].any()
     assert not found[:, -1].any()
-    assert not Clip(replace(made, lengths=None), whole).expected().any()
+    assert not Clip(changed(made, lengths=None), whole).expected().any()
 
 
 @pytest.mark.parametrize("last", [0.5, -0.5])
@@ -177,7 +178,7 @@ def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> Non
         scaled = whole * sizes[at] / (UNSEEN * spread)
         assert Clip(made, scaled).unseen == unseen
     for without in (whole, np.zeros((P + 1, P + 1))):
-        assert Clip(replace(made, lengths=None), without).unseen is False
+        assert Clip(changed(made, lengths=None), without).unseen is False
 
 
 def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
@@ -198,14 +199,14 @@ def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
 
 
 def test_a_column_that_does_not_vary_has_no_part_in_the_bound_on_means() -> None:
-    made, whole = replace(released(), linear_map=None), moment(released())
+    made, whole = changed(released(), linear_map=None), moment(released())
     whole[0] = whole[:, 0] = 0
     assert np.isfinite(Clip(made, whole).most(0.95)).all()
 
 
 def test_without_counts_or_rows_nothing_is_said_of_how_much_lies_beyond(monkeypatch) -> None:
     made, whole = released(), moment(released())
-    clips = [Clip(replace(made, lengths=None), whole), Clip(made, whole)]
+    clips = [Clip(changed(made, lengths=None), whole), Clip(made, whole)]
     assert Clip(made, np.zeros((P + 1, P + 1))).most(0.95) == (np.inf, np.inf)
     monkeypatch.setattr(type(made), "count", lambda _: 0.5)
     assert np.isfinite(clips[1].most(0.95)).all()
@@ -216,7 +217,7 @@ def test_without_counts_or_rows_nothing_is_said_of_how_much_lies_beyond(monkeypa
 
 
 def test_without_counts_by_length_nothing_is_drawn() -> None:
-    made = replace(released(), lengths=None)
+    made = changed(released(), lengths=None)
     clip = Clip(made, moment(made))
     for drawn in (clip.drawn(np.random.default_rng(1)), clip.more(np.random.default_rng(1))):
         assert not drawn.any()

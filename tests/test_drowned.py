@@ -14,7 +14,9 @@ from dpcov.analysis import intervals
 from dpcov.analysis.below_noise import MOST
 from dpcov.analysis.drowned import UNSEEN, deviations, drowned
 from dpcov.core.samplers.scalars import ScalarLaplace
-from dpcov.releases import NoisyCount, lengths
+from dpcov.published import norm_histogram as lengths
+from dpcov.published.record import CountEstimate
+from rounds_for_tests import changed, count_noise
 from tables_for_tests import correlated
 from terminals import DPCOV
 
@@ -146,18 +148,18 @@ def test_the_stated_deviation_of_the_count_is_about_the_real_one(mechanism):
     stated = np.sqrt(np.mean([deviations(one)[0] ** 2 for one in made[:10]]))
     assert 0.6 < stated / real < 1.7
     for one in made:  # of few draws it would be as wrong as those are, in every release
-        assert deviations(one)[0] == NoisyCount.of(one).deviation
+        assert deviations(one)[0] == CountEstimate.of(one).deviation
 
 
 def test_control_the_sentences_follow_the_noise():
     made = release(2000, mechanism="matrix-laplace")
     assert drowned(made) == ()
-    louder = replace(made, noise=made.noise.rescaled(1e3))
+    louder = changed(made, noise=made.noise.rescaled(1e3))
     means_alone = [one.split(":")[0] for one in drowned(louder)]
     assert means_alone == [
         "The means of x0, x1, x2 are below the noise level"
     ]  # the count has its own
-    louder = replace(louder, count_noise=ScalarLaplace(1000 * made.count_noise.scale))
+    louder = changed(louder, count_noise=ScalarLaplace(1000 * count_noise(made).scale))
     assert [one.split(":")[0] for one in drowned(louder)] == [
         "The number of rows is below the noise level",
         "The means of x0, x1, x2 are below the noise level",

@@ -18,6 +18,7 @@ from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
+from rounds_for_tests import changed
 
 ADD = Neighbors.ADD_REMOVE
 FLAGS = Schema.from_bounds(0, 1, ["a", "b", "c"])
@@ -160,6 +161,6 @@ def test_rounding_is_told_where_weights_or_a_radius_leave_the_grid():
         made, schema=Schema.parse(FLAGS.model_dump() | {"weight": {"column": "w", "maximum": 2}})
     )
     assert rounding(weighted).tolist() == [step / 2] * 4
-    by_length = replace(made, noise=WeightedSum((1.0,), (made.noise,)))  # of an old file
+    by_length = changed(made, noise=WeightedSum((1.0,), (made.noise,)))  # of an old file
     assert (rounding(by_length)[:3] > step / 2).all()
     assert rounding(by_length)[3] == 0.0

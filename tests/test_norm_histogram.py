@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,11 +14,12 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms.standardized import UNLIKE, best_radius
+from dpcov.published import norm_histogram as lengths
 from dpcov.published.norm_histogram import NormHistogram, bin_ends
 from dpcov.published.tails import quantile_of_sum
-from dpcov.releases import lengths
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice
+from rounds_for_tests import changed
 
 LONGEST = 64.0
 QUIET, LOUD = ScalarGaussian(Fraction(1)), ScalarGaussian(Fraction(400))
@@ -326,7 +326,7 @@ def test_intervals_know_of_the_clip_and_without_the_counts_they_do_not():
     covered, alone = [], []
     for seed in range(12):
         made = released(seed, table)
-        for found, kept in ((made, covered), (replace(made, lengths=None), alone)):
+        for found, kept in ((made, covered), (changed(made, lengths=None), alone)):
             about = dpcov.intervals(
                 found, "covariance", sampling=False,
                 generator=np.random.default_rng(seed),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ import pyarrow as pa
 import pytest
 
 import dpcov
+import rounds_for_tests
 from dpcov.core.samplers import matrix_law
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import ReleaseError
-from dpcov.releases.file import from_text, put_together
+from dpcov.releases.file import from_text
+from dpcov.releases.former_files import put_together
 from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
@@ -245,7 +246,7 @@ def test_strange_keys_are_not_repeated() -> None:
 def test_what_no_file_may_say_is_not_written() -> None:
     made = from_text(_text("plain"), "a.json")
     with pytest.raises(ValueError, match="shift"):
-        replace(made, shift=129).to_text()
+        rounds_for_tests.changed(made, shift=129).to_text()
 
 
 def test_moments_by_length_of_old_files_are_put_together_where_they_are_read() -> None:

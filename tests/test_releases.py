@@ -22,6 +22,7 @@ from dpcov.cli import json_schemas
 from dpcov.core.files import check_writable, write
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import NotReleasedError, OutputError, ReleaseError
+from dpcov.published.kinds import NoisyTrace
 from dpcov.releases import Release, largest_file
 from dpcov.rows.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
@@ -322,7 +323,7 @@ def test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows(
     shut = columns > 1 and neighbors == Neighbors.REPLACE_ONE
     assert (made.published is None) == shut
     assert (made.noise is None) == shut
-    assert (made.published_trace is None) == (columns == 1)
+    assert (made.find(NoisyTrace) is None) == (columns == 1)
 
 
 @pytest.mark.parametrize("columns", [1, 30, 200])

@@ -21,6 +21,7 @@ from dpcov.denoise.structure import Structure
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
+from rounds_for_tests import changed
 from tables_for_tests import mixed_table
 
 LEVELS = list("abcdef")
@@ -361,7 +362,7 @@ def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
 def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> None:
     """None, and so no sum, where a step is larger."""
     made = released("plain")
-    found = Structure.of(replace(made, lattice=replace(made.lattice, step=step)))
+    found = Structure.of(changed(made, lattice=replace(made.lattice, step=step)))
     assert found is not None
     steps = {0.3: 3, 0.5: 2, 1.0: 1}.get(step)
     assert found.intercept == (made.lattice.intercept_units / steps if steps else 0.0)
@@ -369,7 +370,7 @@ def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> Non
 
 def test_a_map_without_a_center_moves_no_levels() -> None:
     made = released(MAPPED)
-    found = Structure.of(replace(made, center=None))
+    found = Structure.of(changed(made, center=None))
     assert found is not None
     assert not found.centers.any()
     assert structure(MAPPED).centers.any()
@@ -381,4 +382,4 @@ def test_a_map_that_takes_a_feature_away_or_turns_it_implies_nothing(unit: float
     assert made.linear_map is not None
     other = made.linear_map.copy()
     other[0, 0] = unit
-    assert Structure.of(replace(made, linear_map=other)) is None
+    assert Structure.of(changed(made, linear_map=other)) is None

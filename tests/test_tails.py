@@ -10,9 +10,9 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.published import tails
 from dpcov.published.norm_histogram import NormHistogram, bin_ends
 from dpcov.published.tails import quantile_of_sum
-from dpcov.releases import tails
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.99999)
 ENDS = bin_ends(1.0, 64.0)

@@ -370,7 +370,7 @@ def _exact_grid() -> Any:
     def leak(mechanism: Any, of: Any, laws: Any, draws: Any, moment: Any, shape: Any = None) -> Any:
         made = published(mechanism, of, laws, draws, moment, shape)
         finer = made.shift - int(moment.trace()).bit_length() % 5
-        return replace(made, shift=max(finer, 0))
+        return made.with_published("matrix", replace(made.matrix, shift=max(finer, 0)))
 
     return patch.object(additive, "published", leak)
 
