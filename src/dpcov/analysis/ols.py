@@ -89,8 +89,8 @@ class OLS(Result):
         Two-sided p-values by Student's t distribution.
 
     lower : ndarray, shape (k + 1,)
-        Lower ends of the intervals. The distance to the coefficient combines the half-widths for
-        sampling and for the privacy noise as a root of squares.
+        Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
+        half-widths for sampling and for the privacy noise.
 
     upper : ndarray, shape (k + 1,)
         Upper ends of the intervals.
