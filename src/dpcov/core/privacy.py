@@ -256,7 +256,7 @@ def delta_warning(budget: Budget, units: float, described: str) -> list[str]:
 
 
 def _epsilon(budget: Budget) -> float:
-    """The epsilon of a budget; of rho, the one at a delta of one in a million."""
+    """Return the epsilon of a budget. For rho, the epsilon is for a delta of 1e-6."""
     return zcdp_epsilon(budget.rho, 1e-6) if isinstance(budget, ZCDP) else budget.epsilon
 
 
