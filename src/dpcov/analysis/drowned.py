@@ -29,7 +29,7 @@ def drowned(release: Release) -> tuple[str, ...]:
     """Return warnings if the number of rows or some means are below the noise level.
 
     The rule is in `dpcov.analysis.below_noise`. All means also count as below the noise level if
-    rows may have been clipped and the noise hides the norms of most rows.
+    rows might have been clipped and the noise hides the norms of most rows.
 
     If the mechanism has no noise distribution, the only warning is about a number of rows that is
     not positive. If the release does not contain the whole matrix, the warning gives the reason.
@@ -87,7 +87,7 @@ def _means_below(release: Release, of_means: Vector) -> Booleans:
 
 
 def _blind(release: Release) -> bool:
-    """Return True if rows may have been clipped and the noise hides the norms of most rows."""
+    """Return True if rows might have been clipped and the noise hides the norms of most rows."""
     return release.clipped and release.lengths is not None and release.lengths.hidden
 
 

@@ -108,7 +108,7 @@ class OLS(Result):
         Residual degrees of freedom.
 
     count : float
-        Number of rows, which may be an estimate. If cells may be missing, `count` is the smallest
+        Number of rows, which can be an estimate. If cells may be missing, `count` is the smallest
         number of rows in which two of the columns are both present.
 
     r_squared : float

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-# What the mechanism needs; part of the message of a refusal.
+# Requirement of the mechanism, which the message of a refusal contains.
 TABLE_REQUIREMENT = (
     "many rows (persons), of which hardly any outweighs many of the others in some direction"
 )
@@ -153,8 +153,8 @@ def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
 class StableCovariance(Mechanism):
     """Second moment of typical rows, released as the second moment of normal samples.
 
-    The samples have the private second moment. A row is typical if it has a small leverage: it
-    outweighs many other rows in no direction. The mechanism needs many rows, but no bound on the
+    The samples have the private second moment. A row is typical if its leverage is small. No
+    direction then depends mainly on this row. The mechanism needs many rows, but no bound on the
     covariance. The error is relative to the matrix itself. The mechanism can refuse to answer. It
     holds all rows in memory.
 
@@ -294,8 +294,7 @@ class StableCovariance(Mechanism):
         Returns
         -------
         tuple
-            The stable rows and the sampled covariance, or two times None if the table has too few
-            units.
+            Stable rows and sampled covariance, or (None, None) if the table has too few units.
 
         """
         k, d = laws.test.limit, lattice.dimension

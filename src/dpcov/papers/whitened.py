@@ -86,7 +86,7 @@ class Whitened(Mechanism):
     delta, this curve gives an epsilon. The test adds the fraction `test_share` of epsilon. Under
     add-remove, the number of units adds the fraction `count_share`.
 
-    The steps do not split delta, because a table is either refused or not (`ReleaseTest`). N is
+    The test and the later steps each use the whole delta (`ReleaseTest` contains the proof). N is
     fixed. The closeness D follows from the budget, and so does the largest leverage of a row. The
     noise therefore needs no number of rows.
 
