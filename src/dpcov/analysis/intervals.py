@@ -513,7 +513,7 @@ class _Slopes:
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
         lengths = self._release.lengths
-        blind = lengths is not None and lengths.hidden  # the norms of most rows
+        blind = lengths is not None and lengths.hidden  # noise hides the norms of most rows
         most = np.maximum(MOST_PRIOR * deviations, MOST_NOISE * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)
@@ -571,7 +571,7 @@ class _Simulation:
         trusted = (np.abs(bias) <= MOST_BIAS) & (self._bending(level) <= MOST_BENDING)
         trusted &= np.isnan(plausible).mean(axis=0) <= MOST_UNDEFINED
         if self._reaches:
-            trusted &= low > least  # else it was chosen among the noise by its size
+            trusted &= low > least  # otherwise, it might be the largest of several noise values
             farthest = np.quantile(np.concatenate(self._reaches), level, method="higher")
             wide_low, wide_high = center - farthest, center + farthest
         defined = ~np.isnan(center)

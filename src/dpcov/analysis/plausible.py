@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 DRAWS = 519  # Number of draws: 2.5% of 519 + 1 is a whole number, so quantiles are ranks.
-FEW_DRAWS = 119  # Number of draws for large matrices.
+FEW_DRAWS = 119  # Smallest number of draws, for large matrices.
 DRAWN_NUMBERS = 10**7  # Largest number of entries in all simulated matrices together.
 BATCH_NUMBERS = 2**21  # Largest number of entries of simulated matrices in memory.
 PSEUDO_NUMBERS = 5 * 10**5  # Number of simulated rows, times the squared order of the matrix.

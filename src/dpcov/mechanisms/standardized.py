@@ -440,7 +440,7 @@ def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: floa
     The norm histogram estimates the total bias. `denoise.clipped` describes how the total bias
     spreads over the entries.
     """
-    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for the radius 1
+    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
     steps = np.arange(RADII_PER_DOUBLING * len(lengths.ends) / BINS)
     squares = lengths.ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
     taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])

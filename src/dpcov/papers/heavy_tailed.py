@@ -357,10 +357,10 @@ class HeavyTailed(Mechanism):
     def _slack(self, p: int, seen: PilotEstimate, looks: int) -> float:
         """Return the slack s of a step.
 
-        In theory, s bounds the error of all steps, except with probability ``beta / 2``. As
-        ``Sigma <= I``, a step with ``s = 1`` preserves this inequality whatever the error is. The
-        step divides by a noisy row count. The error of this count is much smaller than the other
-        errors.
+        With the radii ``theory``, s bounds the error of all steps, except with probability
+        ``beta / 2``. As ``Sigma <= I``, a step with ``s = 1`` preserves this inequality for any
+        error. The step divides by a noisy row count. The error of this count is much smaller than
+        the other errors.
         """
         if self.radii == "practical":
             return SPECTRUM_SLACK * seen.standard_error

@@ -231,8 +231,8 @@ class StableCovariance(Mechanism):
     (arXiv:2301.12250). dpcov differs from the paper in these points:
 
     - The test is new, because the test of the paper is not (epsilon, delta)-DP.
-    - The distance between levels is the possible effect of one unit. The levels therefore need no
-      number of rows, and the mechanism needs far fewer rows.
+    - The distance between levels is the possible effect of one unit. The levels therefore do not
+      depend on the number of rows, and the mechanism needs far fewer rows.
     - A ridge of a millionth of a lattice step replaces rank tests.
     - All comparisons are exact.
     - The guarantee covers add-remove and persons.

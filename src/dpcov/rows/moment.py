@@ -541,7 +541,7 @@ class LinearMap:
             Matrix A.
 
         reach : float
-            Norm of y up to which no feature is clipped.
+            Largest norm of y for which no feature is clipped.
 
         center : ndarray, shape (p,), optional
             Vector c; 0 by default.

@@ -45,7 +45,7 @@ _TABLES = {
 }
 _CHAIN = {"chain": ("source", "row", "digest")}
 _START = "start"  # source of the first link of a chain that starts after older rows
-LARGEST_FILE = 2**30  # bytes, enough for millions of releases
+LARGEST_FILE = 2**30  # largest size of a ledger in bytes, enough for millions of releases
 UNSPENT = "Nothing was spent."
 # The next messages continue a sentence that starts with `named(path)`.
 UNCHAINED = (
