@@ -76,7 +76,7 @@ class Clip:
         )
 
     def most(self, level: float) -> tuple[float, float]:
-        """That in numbers: over all variance, and from a mean over its column's deviation."""
+        """Bound the loss over the total variance, and the shift of a mean over its deviation."""
         release = self._release
         if release.lengths is None or min(self._within, release.count()) <= 0:
             return math.inf, math.inf

@@ -252,9 +252,9 @@ def _as_published(release: Release) -> Matrix:
 
 
 def _as_if_whole(release: Release) -> Release:
-    """A release that answers with its best estimate even if it holds less than a matrix.
+    """Return a release that gives its best estimate even if it contains less than a matrix.
 
-    That estimate is what a plan measures the error of; a release itself refuses to state it.
+    A plan measures the error of this estimate. An ordinary release refuses to show it.
     """
     matrix, lattice = release.matrix, release.lattice
     if isinstance(matrix, NoisyMatrix):
