@@ -33,6 +33,7 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.rows import NormCounter, WithCount
+from former_documents import former
 from rounds_for_tests import changed, count_noise, count_of
 from strategies import numeric
 
@@ -548,7 +549,7 @@ def test_the_count_and_its_law_survive_the_file(tmp_path):
 
 @pytest.mark.parametrize("gone", [("published_count", "count_noise"), ("published_count",)])
 def test_a_file_without_a_count_loads_and_one_without_its_law_is_refused(gone, tmp_path):
-    document = json.loads(released().to_text())
+    document = former(released())
     for name in gone:
         del document[name]
     path = tmp_path / "x.json"
@@ -563,7 +564,7 @@ def test_a_file_without_a_count_loads_and_one_without_its_law_is_refused(gone, t
 
 
 def test_a_count_with_noise_is_refused_where_the_number_is_public(tmp_path):
-    document = json.loads(released(neighbors="replace-one").to_text())
+    document = former(released(neighbors="replace-one"))
     document |= {"published_count": 3, "count_noise": {"law": "discrete-laplace", "scale": "25"}}
     (tmp_path / "x.json").write_text(json.dumps(document))
     with pytest.raises(ReleaseError, match="add-remove only"):

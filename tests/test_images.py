@@ -31,6 +31,7 @@ from dpcov.rows.moment import LinearMap, longest_image
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
+from former_documents import former
 from rounds_for_tests import changed
 
 LEVELS = {"a": 5, "b": 8, "c": 6}
@@ -236,8 +237,7 @@ def test_levels_exclude_each_other_in_what_is_denoised_unless_directions_are_mix
 def test_an_intercept_that_no_map_explains_is_refused(tmp_path: Any, damage: str) -> None:
     path = tmp_path / "a.json"
     asked: dict[str, Any] = {"mechanism": "standardized", "rho": 0.5, "seed": 4}
-    dpcov.release(narrow(), lower=-1, upper=1, **asked).save(path)
-    document = json.loads(path.read_text())
+    document = former(dpcov.release(narrow(), lower=-1, upper=1, **asked))
     if damage == "larger":
         document["lattice"]["intercept_units"] = 2**19
     else:

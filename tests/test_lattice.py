@@ -14,6 +14,7 @@ from dpcov.core.privacy import ZCDP, Neighbors, PureDP
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace, Standardized, additive
+from dpcov.published.consistency import shift_for
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
@@ -132,7 +133,7 @@ def test_noise_wider_than_64_bits_is_published_as_any_other(features):
     draws = additive.Draws.of(laws, Entropy.seeded(1))
     assert draws.matrix.dtype == object
     units = np.full((lattice.dimension,) * 2, 12345, object)
-    shift = additive.shift_for(laws.matrix.spread)
+    shift = shift_for(laws.matrix.spread)
     published = additive.coarse(units + draws.matrix, shift)
     assert published.dtype == np.int64
     spread = float(published.std()) * 2.0**shift / np.sqrt(laws.matrix.diagonal_variance)

@@ -19,6 +19,7 @@ from dpcov.published.norm_histogram import NormHistogram, bin_ends
 from dpcov.published.tails import quantile_of_sum
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice
+from former_documents import former
 from rounds_for_tests import changed
 
 LONGEST = 64.0
@@ -340,7 +341,7 @@ def test_a_file_brings_the_counts_back_and_refuses_damaged_ones():
     made = released(0, heavy_table())
     again = from_text(made.to_text(), "file")
     assert again.lengths == made.lengths
-    document = json.loads(made.to_text())
+    document = former(made)
     for damage in ({"counts": [1]}, {"ends": document["lengths"]["ends"][::-1]}):
         damaged = document | {"lengths": document["lengths"] | damage}
         with pytest.raises(ReleaseError, match="lengths"):

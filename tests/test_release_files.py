@@ -15,13 +15,13 @@ import pytest
 
 import dpcov
 import rounds_for_tests
-from former_documents import former
 from dpcov.core.samplers import matrix_law
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import ReleaseError
 from dpcov.releases.file import from_text
 from dpcov.releases.former_files import put_together
 from dpcov.rows.schema import Schema
+from former_documents import former
 from tables_for_tests import correlated
 
 DATA = Path(__file__).with_name("data") / "0.2.0"

@@ -127,35 +127,47 @@ def changed(text: str, where: str, value: object) -> str:
     *parents, last = where.split(".")
     inner = document
     for parent in parents:
-        inner = inner[parent]
+        inner = inner[int(parent)] if isinstance(inner, list) else inner[parent]
     inner[last] = value
     return json.dumps(document)
 
 
+MATRIX, TRACE, COUNT = "rounds.4.answer", "rounds.5.answer", "rounds.6.answer"
+LATTICE = f"{MATRIX}.rows.lattice"
 BROKEN = {
-    "published": [[], [1, 2], "x", None, [2**63] * 10, [-(2**63) - 1] * 10, [0.5] * 10, [[0]] * 10],
+    f"{MATRIX}.entries": [[], [1, 2], "x", None, [2**256 + 1] * 10, [0.5] * 10, [[0]] * 10],
+    f"{MATRIX}.shift": [-1, 0, 129, 1.5, "1", None, True, 10**50],
+    f"{MATRIX}.noise": [None, {}, {"law": "cauchy"}, {"law": "wishart-difference", "dimension": 4}],
+    f"{MATRIX}.noise.dimension": [3, 5, 0, 10**9, "4"],
+    f"{MATRIX}.noise.scale": [0, -1.0, float("nan"), 1e300, 1e-300],
+    f"{MATRIX}.rows": [None, {}, {"lattice": None, "transform": None}],
+    f"{MATRIX}.rows.transform.matrix": [[], [1.0] * 9, [0.0] * 9, [1.0, 0.0] * 4, None],
+    f"{MATRIX}.rows.transform.center": [[], [0.5] * 4, None],
+    f"{MATRIX}.kind": ["noisy trace", "estimated matrix", None],
+    f"{TRACE}.value": [10**100, "x", None, 1.5],
+    f"{TRACE}.noise.scale": ["0", "1/0", "-1", "1e9", "9" * 2000, "1/" + "9" * 2000, 5],
+    f"{TRACE}.rows": [{}, 1],
+    f"{COUNT}.value": ["1", None, 10**9],
+    "rounds.0.answer.values": [[], [1] * 6, [1] * 8, ["1"] * 7, None],
+    "rounds.3.answer.counts": [[], [1], None],
+    "rounds.3.answer.ends": [[], [1.0], [1.0] * 3],
+    "rounds.0.query": ["matrix", "norms", "directions", "look"],
+    "rounds.0.spent": [{}, {"epsilon": "0"}, {"rho": "7/100"}, {"epsilon": "1/100"}, None],
+    "rounds": [[], None],
+    LATTICE + ".radius": [0, -1.0, 1e308, 1e-300, float("inf"), "1"],
+    LATTICE + ".intercept_units": [0, 2**19, 2**20 + 1],
+    LATTICE + ".step": [0.0, -1.0, 2.0**-3, 2.0**-40, float("nan"), None, "1"],
+    LATTICE + ".side": [0, 2**19, 2**27, 1.5, None],
     "denoised": [[1.0], [float("nan")] * 10, [float("inf")] * 10, {"a": 1}],
-    "shift": [-1, 129, 1.5, "1", None, True, 10**50],
-    "published_trace": [10**100, "x", None, 1.5],
-    "noise": [None, {}, {"law": "cauchy"}, {"law": "wishart-difference", "dimension": 4}],
-    "noise.dimension": [3, 5, 0, 10**9, "4"],
-    "noise.scale": [0, -1.0, float("nan"), 1e300, 1e-300],
-    "trace_noise.scale": ["0", "1/0", "-1", "1e9", "9" * 2000, "1/" + "9" * 2000, 5],
-    "lattice.radius": [0, -1.0, 1e308, 1e-300, float("inf"), "1"],
-    "lattice.intercept_units": [0, 2**19, 2**20 + 1],
-    "lattice.features": [[], ["x0", "x1", "x3"], "x0"],
     "guarantee.budget": [{}, {"definition": "pure"}, {"definition": "zcdp", "epsilon": 1}],
-    "guarantee.budget.epsilon": [0, -1, float("nan"), "1e400", None],
-    "guarantee.neighbors": ["swap", None],
-    "guarantee.unit": ["person", 1],
-    "guarantee.max_rows": [2, 0, 10**30],
+    "guarantee.budget.epsilon": [0, -1, float("nan"), "1e400", None, 0.01, 0.999],
+    "guarantee.neighbors": ["swap", "replace-one", None],
+    "guarantee.in_words": ["the best guarantee"],
     "unit_count": [5, -1],
     "status": ["", "public", None],
     "parameters": [{"x": float("nan")}, {"x": [1]}, []],
-    "lattice.step": [0.0, -1.0, 2.0**-3, 2.0**-40, float("nan"), None, "1"],
-    "lattice.side": [0, 2**19, 2**27, 1.5, None],
-    "lattice.units_per_radius": [2**20, 5],
-    "format": ["dpcov.release/1", "dpcov.release/3", None],
+    "format": ["dpcov.release/1", "dpcov.release/2", "dpcov.release/4", None],
+    "estimator": [0, "3", None],
     "schema.columns": [{}, {"x0": {"kind": "numeric", "lower": 1, "upper": 0}}],
     "surprise": [1],
     "k" * 100_000: [1],
@@ -272,8 +284,9 @@ def test_peak_memory_is_bounded_by_the_file(tmp_path: Path, text: str) -> None:
     """Declaring a huge matrix allocates nothing: the entries have to be there."""
     columns = {f"x{i}": {"kind": "numeric", "lower": 0, "upper": 1} for i in range(8000)}
     bomb = changed(text, "schema.columns", columns)
-    bomb = changed(bomb, "lattice.features", list(columns))
-    bomb = changed(bomb, "noise.dimension", 8001)
+    bomb = changed(bomb, "rounds", json.loads(bomb)["rounds"][4:5])
+    bomb = changed(bomb, "rounds.0.answer.rows.transform", None)
+    bomb = changed(bomb, "rounds.0.answer.noise.dimension", 8001)
     tracemalloc.start()
     message = refusal(tmp_path / "x.json", bomb)
     peak = tracemalloc.get_traced_memory()[1]
@@ -362,5 +375,6 @@ def test_releases_are_equal_where_all_their_fields_are():
     one, same, other = (dpcov.release(table, seed=seed, **asked) for seed in (1, 1, 2))
     assert one == same
     assert one != other
-    assert one != replace(one, directions=other.directions)
+    assert one != replace(one, rounds=(*one.rounds[:1], *other.rounds[1:]))
+    assert one != replace(one, provenance={})
     assert one != "a release"

@@ -47,6 +47,7 @@ from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
+from former_documents import former
 from mapped_noise import noise_ratios
 from several_rows import OneAfterAnother, kinds_asked
 
@@ -443,7 +444,7 @@ def test_all_that_was_published_on_the_way_is_in_the_file(asked):
 
 def test_damaged_looks_are_refused():
     table = np.random.default_rng(0).normal(size=(3000, 4))
-    document = json.loads(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1).to_text())
+    document = former(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1))
     look, sums = document["directions"], document["sums"]
     for damage, said in (
         ({"sums": sums | {"values": sums["values"][1:]}}, "sums of a look"),

@@ -14,8 +14,9 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismRefused
-from dpcov.mechanisms.additive import Calibration, coarse, shift_for
+from dpcov.mechanisms.additive import Calibration, coarse
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.published.consistency import shift_for
 from dpcov.published.kinds import NoisyTrace
 from dpcov.rows.sources.rows import Rows
 

@@ -5,7 +5,6 @@ The proofs are in docs/proofs/release.md, sections 6 and 9.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +14,7 @@ import numpy as np
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
+from dpcov.published.consistency import shift_for
 from dpcov.published.costs import cost
 from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowTransform
 from dpcov.releases import Release
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.rows import Rows
-
-# The release is rounded to multiples of about 2^-10 standard deviations of the noise. The rounding
-# adds less than 2^-20 of the noise variance (docs/proofs/release.md, section 7).
-KEPT_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +98,6 @@ def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
 
     """
     return 0.0 if neighbors == Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
-
-
-def shift_for(spread: float) -> int:
-    """Return the base-2 logarithm of the rounding step, in squared lattice steps."""
-    return max(0, math.floor(math.log2(spread)) - KEPT_BITS)
 
 
 class Additive(Mechanism, Protocol):

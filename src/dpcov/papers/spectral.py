@@ -16,8 +16,9 @@ import numpy as np
 
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers.discrete import discrete_laplace
-from dpcov.mechanisms.additive import coarse, shift_for
+from dpcov.mechanisms.additive import coarse
 from dpcov.papers.quadratic_forms import quadratic_forms
+from dpcov.published.consistency import shift_for
 from dpcov.published.kinds import EstimatedMatrix, Round
 from dpcov.releases import Release
 

@@ -15,6 +15,7 @@ from dpcov.core import faults
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.errors import ReleaseError
+from dpcov.published.consistency import check_consistency
 from dpcov.published.kinds import (
     EstimatedMatrix,
     NoisyCount,
@@ -61,6 +62,7 @@ FORMER = ("dpcov.release/1", "dpcov.release/2")
 ESTIMATOR_VERSION = 3  # of the rules that make the denoised matrix from the rounds
 MAX_KEY_CHARACTERS = 200  # of a key that a message repeats
 Cost = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,4000})(/[1-9][0-9]{0,4000})?$")]
+LongInteger = Annotated[int, Field(ge=-(2**256), le=2**256)]
 Parameter = bool | int | FiniteFloat | str | None
 # The queries of a release in order, with the kinds of their answers.
 ORDER: dict[Query, tuple[type[Published], ...]] = {
@@ -110,7 +112,7 @@ class MatrixDocument(DocumentModel):
     kind: Literal["noisy matrix"]
     rows: RowsDocument
     shift: int = Field(ge=0, le=128)
-    entries: list[int]
+    entries: list[LongInteger]
     noise: MatrixLawDocument
 
 
@@ -120,7 +122,7 @@ class EstimateDocument(DocumentModel):
     kind: Literal["estimated matrix"]
     rows: RowsDocument
     shift: int = Field(ge=0, le=128)
-    entries: list[int]
+    entries: list[LongInteger]
     directions: int = Field(ge=1)
 
 
@@ -129,7 +131,7 @@ class TraceDocument(DocumentModel):
 
     kind: Literal["noisy trace"]
     rows: RowsDocument | None
-    value: int
+    value: LongInteger
     noise: ScalarLawDocument
 
 
@@ -137,7 +139,7 @@ class CountDocument(DocumentModel):
     """Number of rows plus noise, in units of the squared intercept if rows have weights."""
 
     kind: Literal["noisy count"]
-    value: int
+    value: LongInteger
     noise: ScalarLawDocument
 
 
@@ -149,7 +151,7 @@ class SumsDocument(DocumentModel):
     """
 
     kind: Literal["noisy sums"]
-    values: list[int]
+    values: list[LongInteger]
     noise: ScalarLawDocument
 
 
@@ -158,7 +160,7 @@ class HistogramDocument(DocumentModel):
 
     kind: Literal["norm histogram"]
     ends: list[PositiveFloat] = Field(min_length=1, max_length=MAX_BINS)
-    counts: list[int]
+    counts: list[LongInteger]
     noise: ScalarLawDocument
 
 
@@ -390,7 +392,9 @@ def _release_of(text: str) -> Release:
     """Return the release of a text of any format, before its guarantee is checked."""
     if _format_of(text) in FORMER:
         return converted(FormerDocument.model_validate_json(text))
-    return _release(ReleaseDocument.model_validate_json(text))
+    release = _release(ReleaseDocument.model_validate_json(text))
+    check_consistency(release)
+    return release
 
 
 def _format_of(text: str) -> object:
@@ -513,7 +517,7 @@ def _require_size(*spreads: float) -> None:
         raise OverflowError
 
 
-def _integers(entries: list[int], order: int) -> AnyArray:
+def _integers(entries: list[LongInteger], order: int) -> AnyArray:
     """Return the symmetric matrix of a lower triangle, with integers of any size."""
     if len(entries) != order * (order + 1) // 2:
         raise ValueError(f"the matrix does not have the entries of its order {order}")
