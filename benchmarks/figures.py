@@ -95,14 +95,17 @@ def persons_memory(cells: Cells) -> str:
 
 
 def trust(cells: Cells) -> str:
-    """Return the attacks and their figures."""
-    lines = [["attack", "measured", "must be", "is", "ok"]]
-    for i, cell in enumerate(cells):
-        repeated = i > 0 and cells[i - 1]["attack"] == cell["attack"]
-        attack = "" if repeated else cell["attack"]
-        texts = (cell[name].replace("|", "\\|") for name in ("measured", "wanted", "found"))
+    """Return one line for each attack: its number of results, and its first result."""
+    attacks: dict[str, Cells] = {}
+    for cell in cells:
+        attacks.setdefault(cell["attack"], []).append(cell)
+    lines = [["attack", "results", "as required", "first result", "must be", "is"]]
+    for attack, own in attacks.items():
+        passed = sum(cell["ok"] for cell in own)
+        held = f"{passed}" if passed == len(own) else f"**{passed}**"
+        texts = (own[0][name].replace("|", "\\|") for name in ("measured", "wanted", "found"))
         figures = [re.sub(r"(\d) %", r"\1%", text) for text in texts]
-        lines.append([attack, *figures, "yes" if cell["ok"] else "**NO**"])
+        lines.append([attack, str(len(own)), held, *figures])
     return _table(lines)
 
 
