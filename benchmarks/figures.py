@@ -110,7 +110,7 @@ def trust(cells: Cells) -> str:
 
 
 def peers(cells: Cells) -> str:
-    """Return errors, draws and privacy losses of dpcov and other libraries."""
+    """Return the errors of dpcov and other libraries."""
     errors = [cell for cell in cells if cell["kind"] == "error"]
     methods = list(dict.fromkeys(cell["method"] for cell in errors))
     lines = [["data", "epsilon", *methods, "zero matrix"]]
@@ -119,39 +119,9 @@ def peers(cells: Cells) -> str:
         size = f"{data}, {own[0]['rows']:,} x {own[0]['columns']}"
         found = [_peer_error(cell) for cell in own]
         lines.append([size, f"{epsilon:g}", *found, f"{own[0]['zero']:.3g}"])
-    draws = [cell for cell in cells if cell["kind"] == "draws"]
-    drawers = list(dict.fromkeys(cell["method"] for cell in draws))
-    heads = ["eigenvalues", "Bingham", *drawers, "density exp(-u'Au) (u'Wu)^(-d)"]
-    moments = [heads]
-    for spectrum in dict.fromkeys(tuple(cell["eigenvalues"]) for cell in draws):
-        own = [cell for cell in draws if tuple(cell["eigenvalues"]) == spectrum]
-        found = [f"{cell['found']:.4f} ± {cell['se']:.4f}" for cell in own]
-        ends = (f"{own[0][name]:.4f}" for name in ("Bingham", "with the sign wrong"))
-        first, last = ends
-        name = ", ".join(f"{value:g}" for value in spectrum)
-        moments.append([name, first, *found, last])
-    losses = [["columns", "Bingham", "density exp(-u'Au) (u'Wu)^(-d)"]]
-    losses += [
-        [f"{c['columns']}", f"{c['Bingham']:.2f}", f"{c['with the sign wrong']:.2f}"]
-        for c in cells
-        if c["kind"] == "loss"
-    ]
-    of_errors, of_draws = (
-        ", ".join(
-            dict.fromkeys(f"{c['method']} {c['version']}" for c in some if c["method"] in drawers)
-        )
-        for some in (errors, draws)
-    )
-    return "\n\n".join(
-        [
-            f"Measured with {of_errors}. Mean error ± standard error of 20 releases:",
-            _table(lines),
-            f"Mean of u_1^2 over {draws[0]['draws']:,} draws at epsilon 1 ({of_draws}):",
-            _table(moments),
-            "Largest privacy loss found when one row of many equal ones is replaced, over epsilon:",
-            _table(losses),
-        ]
-    )
+    versions = {f"{c['method']} {c['version']}": None for c in errors if "," not in c["method"]}
+    head = f"Measured with {', '.join(versions)}. Mean error ± standard error of 20 releases:"
+    return f"{head}\n\n{_table(lines)}"
 
 
 GUESSES = {
