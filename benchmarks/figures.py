@@ -126,41 +126,16 @@ def peers(cells: Cells) -> str:
 
 GUESSES = {
     "a release": "a release of half of the table",
-    "all numbers": "all numbers above, to a digit or two",
-    "each column": "spreads, correlation",
-    "two numbers": "one spread, correlation",
-    "defaults": "nothing",
+    "all numbers": "all options, rounded to one or two digits",
+    "each column": "each standard deviation, the typical correlation",
+    "two numbers": "one standard deviation, the typical correlation",
+    "defaults": "no option",
 }
 
 
 def plan_calibration(cells: Cells) -> str:
-    """Return the fraction of predictions within the factor, and the misses for `auto`."""
-    figures = list(dict.fromkeys(cell["figure"] for cell in cells))
-    lines = [["said", *("regression" if f == "prediction" else f for f in figures)]]
-    for guess, said in GUESSES.items():
-        own = [cell for cell in cells if cell["guess"] == guess]
-        shares = [_share_ok([c for c in own if c["figure"] == figure]) for figure in figures]
-        lines.append([said, *(f"{share:.0%}" for share in shares)])
-    automatic = [c for c in cells if c["automatic"] and c["guess"] == "a release"]
-    missed: dict[str, list[float]] = {}
-    for c in automatic:
-        if not c["ok"]:
-            missed.setdefault(c["dataset"], []).append(c["ratio"])
-    within = f"{sum(c['ok'] for c in automatic)} of {len(automatic)}"
-    others = "".join(
-        f"\n- `{name}`: {len(off)} outside, with ratios from {min(off):.2f} to {max(off):.2f}"
-        for name, off in missed.items()
-    )
-    rest = f" These tables have the others:\n{others}" if others else ""
-    return (
-        f"{_table(lines)}\n\nWith `auto` and a release of half of the table, {within} predictions "
-        f"are within the factor.{rest}\n\nThe ranges of plans with `auto`:\n\n{_ranges(cells)}"
-    )
-
-
-def _ranges(cells: Cells) -> str:
-    """Return how often the range of a plan held the measured error, and its width."""
-    lines = [["said", "held", "largest over least, median", "widest"]]
+    """Return how often the range of a plan held the measured error, and the width of the range."""
+    lines = [["the plan received", "errors in the range", "median width", "largest width"]]
     for guess, said in GUESSES.items():
         own = [cell for cell in cells if cell["guess"] == guess and cell["between"]]
         held = [cell["between"][0] <= cell["measured"] <= cell["between"][1] for cell in own]
@@ -168,10 +143,6 @@ def _ranges(cells: Cells) -> str:
         share = f"{sum(held)} of {len(held)}"
         lines.append([said, share, f"{median(wide):.2g}", f"{max(wide):.2g}"])
     return _table(lines)
-
-
-def _share_ok(cells: Cells) -> float:
-    return sum(cell["ok"] for cell in cells) / len(cells)
 
 
 def _peer_error(cell: dict[str, Any]) -> str:
