@@ -73,8 +73,8 @@ def scaling(cells: Cells) -> str:
 
 def persons(cells: Cells) -> str:
     """Return the errors with rows and with persons as the privacy unit."""
-    heads = ["unit", "rows that count", "epsilon", "for a person", "covariance off by"]
-    lines = [[*heads, "correlations off by", "without noise", "answering 0"]]
+    heads = ["unit", "largest number of rows", "epsilon", "epsilon of a person"]
+    lines = [[*heads, "covariance", "correlations", "correlations without noise", "answer 0"]]
     for cell in cells:
         lines.append(
             [cell["unit"], str(cell["rows of a person that count"])]
