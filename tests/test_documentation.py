@@ -104,3 +104,25 @@ def test_control_a_hidden_command_is_noticed():
     assert untested("```text\n$ dpcov check a.csv\n```\n")
     assert untested("```\npip install dpcov\n```\n")
     assert not untested("```console\n$ dpcov demo\n```\n")
+
+
+PUBLIC = {"dpcov", "dpcov.errors", "dpcov.estimators", "dpcov.plot", "dpcov.report"}
+SHOWN = ("docs/how-to/", "docs/reference/", "docs/tutorial.md")
+IMPORT = re.compile(r"^(?:from|import) (dpcov[\w.]*)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith(SHOWN)])
+def test_a_guide_imports_public_modules_only(name):
+    assert set(IMPORT.findall(PAGES[name])) <= PUBLIC
+
+
+def test_control_a_private_module_is_noticed():
+    assert IMPORT.findall("from dpcov.core.privacy import PureDP\n") == ["dpcov.core.privacy"]
+
+
+def test_one_paragraph_says_which_names_are_stable_and_that_the_others_are_private():
+    section = PAGES["docs/reference/python.md"].split("## What is stable\n")[1].split("\n## ")[0]
+    (paragraph,) = section.strip().split("\n\n")
+    assert all(f"`{name}`" in paragraph for name in PUBLIC - {"dpcov", "dpcov.plot"})
+    assert "All other modules are private" in paragraph
+    assert len(paragraph.split()) < 100
