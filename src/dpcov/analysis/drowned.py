@@ -26,11 +26,40 @@ UNSEEN = (
 
 
 def drowned(release: Release) -> tuple[str, ...]:
-    """Return a sentence for each of count and means that are below the noise level.
+    """Return warnings about a row count or means that are below the noise level.
 
-    The rule is that of `dpcov.analysis.below_noise`. Means are also below it if noise hides how
-    long most rows are, and so what a clip took. Nothing is known of a mechanism without a noise
-    law, but that no row is left. If the release holds no means, the sentence says why.
+    A row count is below the noise level if the standard deviation of its noise exceeds a tenth of
+    the count. A mean is below the noise level in either of two cases:
+
+    - The standard deviation of its noise exceeds a tenth of the width of its bounds.
+    - The noise hides the norms of most rows, so the clipping bias is unknown.
+
+    Parameters
+    ----------
+    release : Release
+        Release to check.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each warning. If the release contains no means, one sentence gives the
+        reason. If the noise distribution is unknown, the only possible warning is that no rows
+        remain.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for means and covariances.
+    dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.linspace(0, 1, 5000)[:, None]
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.drowned(release)
+    ()
+
     """
     if reason := held.directions_reason(release):
         return (reason,)

@@ -37,18 +37,44 @@ NO_LAW = (
 def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Return the standard error of each correlation, due to the privacy noise.
+    """Return the standard errors of the correlations due to the privacy noise.
 
-    From the same draws as `intervals` have, to first order; without sampling error.
+    dpcov simulates the noise, as for `intervals`. The standard errors are linear approximations.
+    They do not include the sampling error.
+
+    Parameters
+    ----------
+    release : Release
+        Release with correlations.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulation. The default gives the same result every time.
 
     Returns
     -------
-    (p, p) matrix, 0 on the diagonal; None where there is nothing to simulate: no correlation
-    rises above the noise, or the mechanism has no noise law.
+    ndarray, shape (p, p), or None
+        Standard errors, with 0 on the diagonal. None if no correlation rises above the noise, or if
+        the noise distribution is unknown.
 
     Raises
     ------
-    NotReleasedError : the release holds no correlations.
+    NotReleasedError
+        The release contains no correlations.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for the correlations.
+    Release.correlation : Correlations of the features.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> errors = dpcov.correlation_standard_errors(release)
+    >>> bool(errors[0, 1] < 0.1)
+    True
 
     """
     found = correlation_errors(release, generator=generator)

@@ -287,17 +287,108 @@ NAMED: dict[str, Statistic] = {
 
 
 def eigenvalues(*, correlation: bool = False) -> Statistic:
-    """Eigenvalues of the covariance, or of the correlations: `PCA.explained_variance`."""
+    """Return the statistic of all eigenvalues, for `intervals`.
+
+    The statistic equals the variances of all components of `pca`.
+
+    Parameters
+    ----------
+    correlation : bool, default False
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
+
+    Returns
+    -------
+    Statistic
+        Eigenvalues in descending order, shape (p,).
+
+    See Also
+    --------
+    dpcov.explained_variance : Eigenvalues divided by their sum.
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.eigenvalues())
+    >>> found.low.shape
+    (2,)
+
+    """
     return Spectrum("correlation" if correlation else "covariance", shares=False)
 
 
 def explained_variance(*, correlation: bool = False) -> Statistic:
-    """Eigenvalues over their sum: `PCA.explained_variance_ratio`."""
+    """Return the statistic of all eigenvalues divided by their sum, for `intervals`.
+
+    The statistic equals the fractions of the variance that the components of `pca` explain.
+
+    Parameters
+    ----------
+    correlation : bool, default False
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
+
+    Returns
+    -------
+    Statistic
+        Fractions of the variance in descending order, shape (p,).
+
+    See Also
+    --------
+    dpcov.eigenvalues : Eigenvalues themselves.
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.explained_variance())
+    >>> bool(found.high.max() <= 1)
+    True
+
+    """
     return Spectrum("correlation" if correlation else "covariance", shares=True)
 
 
 def coefficients(target: str, features: Sequence[str] | str | None = None) -> Statistic:
-    """Intercept and coefficients of the regression `ols` of `target` on `features`."""
+    """Return the statistic of the coefficients of a regression, for `intervals`.
+
+    The statistic equals the coefficients of `ols`.
+
+    Parameters
+    ----------
+    target : str
+        Feature to predict.
+
+    features : str or sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    Returns
+    -------
+    Statistic
+        Intercept and k coefficients in the units of the data, shape (k + 1,).
+
+    See Also
+    --------
+    dpcov.ols : Regression with standard errors.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.coefficients("x1"))
+    >>> found.low.shape
+    (2,)
+
+    """
     names = [features] if isinstance(features, str) else features
     return Coefficients(target, None if names is None else tuple(names))
 
