@@ -20,7 +20,7 @@ from typing import Any
 from numpydoc.validate import validate
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "docs" / "_ext")]
 from tables import GENERATORS, MARK  # noqa: E402  needs the path above
 
 NOT_CHECKED = {

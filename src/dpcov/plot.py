@@ -385,11 +385,11 @@ def pairs(
     high : ndarray, shape (m,)
         Upper ends of the intervals.
 
-    below : ndarray of bool, shape (m,), optional
-        Correlations below the noise level, which have hollow dots.
-
     ax : Axes or Figure, optional
         Axes or figure for the plot. The default is a new figure.
+
+    below : ndarray of bool, shape (m,), optional
+        Correlations below the noise level, which have hollow dots.
 
     Returns
     -------

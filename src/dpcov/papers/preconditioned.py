@@ -111,7 +111,7 @@ class Preconditioned(Mechanism):
 
     Parameters
     ----------
-    `looks` : int, public
+    looks : int, public
         Largest number of pilot queries.
 
     look_share : float in (0, 1), public

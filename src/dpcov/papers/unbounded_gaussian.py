@@ -108,7 +108,7 @@ class UnboundedGaussian(Mechanism):
 
     Parameters
     ----------
-    `looks` : int, optional, public
+    looks : int, optional, public
         Largest number of gaps that the mechanism removes. The default is the number of features.
 
     group_size : int, public
