@@ -44,7 +44,25 @@ NULL = "What was fitted is the null model: see null_reason_. The release is in r
 
 
 class NullModelWarning(UserWarning):
-    """The release does not hold what a model needs, or nothing in it rises above the noise."""
+    """Warning about a release that does not contain the figures that a model needs.
+
+    The estimator also warns if no figure rises above the noise. The fitted model is then the null
+    model: it ignores all columns.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from dpcov.estimators import PrivateCovariance
+    >>> few = np.array([[0.1, 0.2], [0.3, 0.1]])
+    >>> model = PrivateCovariance(bounds=(0, 1), epsilon=0.01, neighbors="replace-one")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.fit(few)
+    >>> caught[0].category.__name__
+    'NullModelWarning'
+
+    """
 
 
 @dataclass(eq=False, repr=False)
@@ -66,11 +84,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta, rho : float, optional
         Budget of each `fit`: epsilon, epsilon with delta, or rho.
 
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`. With ``auto``, the `goal` of the estimator decides.
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
 
-    ledger, dataset : optional
-        Ledger and data set that record each `fit` before dpcov draws any noise.
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`. With ``auto``, the `goal` of the estimator
+        decides.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget of each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows whose bounds are single numbers. A row of another
