@@ -95,10 +95,11 @@ def heatmap(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = heatmap(release, ax=Figure())
+    >>> axes = dpcov.plot.heatmap(release, ax=Figure())
 
     """
     matrix = release.correlation() if isinstance(release, Release) else release.matrix
@@ -200,10 +201,11 @@ def spectrum(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = spectrum(release, ax=Figure())
+    >>> axes = dpcov.plot.spectrum(release, ax=Figure())
 
     """
     found = release
@@ -253,10 +255,11 @@ def graph(found: SparsePrecision, *, ax: Place = None, most: int = MAX_EDGES) ->
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = graph(dpcov.precision(release), ax=Figure())
+    >>> axes = dpcov.plot.graph(dpcov.precision(release), ax=Figure())
 
     """
     edges = found.edges[:most]
@@ -339,10 +342,11 @@ def coefficients(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = coefficients(dpcov.ols(release, release.columns[0]), ax=Figure())
+    >>> axes = dpcov.plot.coefficients(dpcov.ols(release, release.columns[0]), ax=Figure())
 
     """
     if isinstance(found, OLS):
@@ -398,9 +402,11 @@ def pairs(
 
     Examples
     --------
+    >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> values = np.array([0.4, -0.2])
-    >>> axes = pairs(["a, b", "a, c"], values, values - 0.1, values + 0.1, ax=Figure())
+    >>> axes = dpcov.plot.pairs(["a, b", "a, c"], values, values - 0.1, values + 0.1, ax=Figure())
 
     """
     asked: dict[str, Any] = {"ordered": False, "below": below}
@@ -431,7 +437,7 @@ def curve(plan: Plan, *, ax: Place = None) -> Axes:
     >>> from matplotlib.figure import Figure
     >>> schema = dpcov.Schema.from_bounds(0, 100, ["age", "score"])
     >>> found = dpcov.plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace")
-    >>> axes = curve(found, ax=Figure())
+    >>> axes = dpcov.plot.curve(found, ax=Figure())
 
     """
     axes = _axes(ax, (7, 4))

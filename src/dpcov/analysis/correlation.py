@@ -293,6 +293,7 @@ def nearest_correlation(release: Release) -> NamedMatrix:
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.nearest_correlation(release).matrix.shape
@@ -385,6 +386,7 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.partial_correlations(release).matrix.shape

@@ -163,8 +163,8 @@ class _Figures:
 class PureDP(_Figures):
     """Budget of epsilon-differential privacy.
 
-    For any two neighbouring tables and any set of outcomes, the two probabilities of this set
-    differ by a factor of at most e^epsilon.
+    Take any set of outcomes. Let p be its probability for a table, and q its probability for a
+    neighbouring table. Then p is at most e^epsilon q.
 
     Parameters
     ----------
@@ -198,8 +198,8 @@ class PureDP(_Figures):
 class ZCDP(_Figures):
     """Budget of rho-zero-concentrated differential privacy (zCDP).
 
-    For any two neighbouring tables and any order alpha above 1, the Renyi divergence of order alpha
-    between the two distributions of the outcome is at most rho alpha.
+    Take the distributions of the outcome for two neighbouring tables. For every order alpha above
+    1, the Renyi divergence between these two distributions is at most rho alpha.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ class ZCDP(_Figures):
 class ApproxDP(_Figures):
     """Budget of (epsilon, delta)-differential privacy.
 
-    For any two neighbouring tables and any set of outcomes, the probability p of the set under one
-    table and its probability q under the other table satisfy p <= e^epsilon q + delta.
+    Take any set of outcomes. Let p be its probability for a table, and q its probability for a
+    neighbouring table. Then p is at most e^epsilon q + delta.
 
     Parameters
     ----------

@@ -125,6 +125,8 @@ class Laplace(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import Laplace
     >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = Laplace(trace_share=0.0)
