@@ -60,7 +60,10 @@ def heatmap(
     noise: Matrix | None = None,
     below: Booleans | None = None,
 ) -> Axes:
-    """Plot correlations as colours: blue if positive, orange if negative, blank if below noise.
+    """Plot correlations as colours.
+
+    Positive correlations are blue, and negative correlations are orange. Correlations below the
+    noise level are blank.
 
     Parameters
     ----------
@@ -91,6 +94,10 @@ def heatmap(
     ------
     ReleaseError
         The release has only one feature, or matplotlib is not installed.
+
+    See Also
+    --------
+    dpcov.correlation_standard_errors : Standard errors for the parameter `noise`.
 
     Examples
     --------
@@ -198,6 +205,10 @@ def spectrum(
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.pca : Principal components.
+
     Examples
     --------
     >>> import dpcov
@@ -251,6 +262,10 @@ def graph(found: SparsePrecision, *, ax: Place = None, most: int = MAX_EDGES) ->
     -------
     Axes
         Axes with the plot.
+
+    See Also
+    --------
+    dpcov.precision : Sparse inverse covariance.
 
     Examples
     --------
@@ -314,7 +329,9 @@ def coefficients(
     most: int = MAX_BARS,
     effects: bool = False,
 ) -> Axes:
-    """Plot regression coefficients with their intervals, largest first; hollow below the noise.
+    """Plot regression coefficients with their intervals.
+
+    The largest coefficients are at the top. Coefficients below the noise level have hollow dots.
 
     Parameters
     ----------
@@ -338,6 +355,11 @@ def coefficients(
     -------
     Axes
         Axes with the plot.
+
+    See Also
+    --------
+    dpcov.ols : Regression with intervals.
+    dpcov.ridge : Ridge regression.
 
     Examples
     --------
@@ -400,6 +422,10 @@ def pairs(
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.intervals : Intervals for the correlations.
+
     Examples
     --------
     >>> import dpcov
@@ -430,6 +456,10 @@ def curve(plan: Plan, *, ax: Place = None) -> Axes:
     -------
     Axes
         Axes with the plot.
+
+    See Also
+    --------
+    dpcov.plan : Prediction of the error of a release.
 
     Examples
     --------

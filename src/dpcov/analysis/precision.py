@@ -329,8 +329,10 @@ def precision(
 
     Notes
     -----
-    Wang, Huai and Xu (2018) also penalise the diagonal, which adds alpha to the diagonal of S. The
-    simulations of the stability use the denoised matrix as the truth and keep alpha fixed. They
+    The estimator is the graphical lasso (Friedman, Hastie and Tibshirani 2008). Wang, Huai and Xu
+    (2018) also penalise the diagonal, which adds alpha to the diagonal of S.
+
+    The simulations of the stability use the denoised matrix as the truth and keep alpha fixed. They
     contain no sampling error.
 
     Examples
@@ -437,12 +439,12 @@ def precision_alpha(
     Notes
     -----
     The extended BIC is n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2
-    (Foygel and Drton 2010). |E| is the number of edges. n is an effective number of rows, with 1/n
-    = 1/rows + variance of the noise. The sampling error of n rows equals the sampling error and the
-    privacy noise of the release together. The smallest candidate is half of
-    sqrt(log p / n), because a
-    singular matrix would overfit with a smaller penalty. sqrt(log p / n) is the rate of Ravikumar
-    et al. (2011) at which the graph can be recovered.
+    (Foygel and Drton 2010). |E| is the number of edges. The effective number of rows n satisfies
+    1/n = 1/rows + variance of the noise. A table of n rows without noise would have the same error.
+
+    The smallest candidate is half of sqrt(log p / n), because a smaller penalty would overfit a
+    singular matrix. sqrt(log p / n) is the rate at which the graph can be recovered (Ravikumar et
+    al. 2011).
 
     The variance of the noise is a mean over all pairs of features. Rare levels are mostly noise and
     increase the penalty. Leave rare levels out with `features`, or choose alpha yourself.

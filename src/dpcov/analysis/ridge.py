@@ -381,7 +381,8 @@ def ridge(
     Notes
     -----
     Let C be the covariance of the features, c their covariance with the target and S the diagonal
-    matrix with entries s_j^2. The solution is w = (C + 2 alpha S)^-1 c. With ``encoded``, the
+    matrix with entries s_j^2. The solution is w = (C + 2 alpha S)^-1 c (Hoerl and Kennard 1970,
+    equation 2.1, for S = I). With ``encoded``, the
     objective is the one of Amin et al. (2019) on encoded rows. With ``raw``, the solution equals
     scikit-learn's ``Ridge`` with the penalty 2 n alpha. Without an intercept, ``standardized`` uses
     root mean squares in place of standard deviations.

@@ -200,8 +200,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     """Make one private release for each category of a column.
 
     The categories have different rows. Under ``add-remove`` each category therefore gets the whole
-    budget (parallel composition). Under ``replace-one`` a row can change its category, so each
-    category gets half of epsilon, or a quarter of rho.
+    budget (parallel composition, McSherry 2009). Under ``replace-one`` a row can change its
+    category, so each category gets half of epsilon, or a quarter of rho.
 
     Parameters
     ----------

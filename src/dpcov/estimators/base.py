@@ -47,7 +47,7 @@ class NullModelWarning(UserWarning):
     """Warning about a release that does not contain the figures that a model needs.
 
     The estimator also warns if no figure rises above the noise. The fitted model is then the null
-    model: it ignores all columns.
+    model, which ignores all columns.
 
     Examples
     --------

@@ -38,7 +38,9 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         each column name. Never compute the bounds from the data.
 
     missing : {"midpoint", "pairwise", "none"}, default "midpoint"
-        Treatment of missing values, as in `dpcov.release`.
+        Meaning of a missing value. With ``midpoint``, the value counts as the midpoint of its
+        bounds. With ``pairwise``, means and covariances omit the value. With ``none``, you promise
+        that no value is missing.
 
     epsilon, delta, rho : float, optional
         Budget of each `fit`.
@@ -247,6 +249,10 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
+
+    See Also
+    --------
+    dpcov.precision : Sparse inverse covariance from a release.
 
     Examples
     --------

@@ -129,6 +129,10 @@ class PrivatePCA(
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.pca : Principal components of a release.
+
     Examples
     --------
     >>> import numpy as np
@@ -316,8 +320,8 @@ class PrivatePCA(
     def get_covariance(self) -> Matrix:
         """Return the covariance matrix of the model.
 
-        The variance along a component is the variance of the component. The variance along every
-        other direction is `noise_variance_`.
+        The variance along a component is an entry of `explained_variance_`. The variance along
+        every other direction is `noise_variance_`.
 
         Returns
         -------
@@ -391,8 +395,7 @@ class PrivatePCA(
         Returns
         -------
         ndarray, shape (m,)
-            Log-likelihoods, without the units of the density. The log-likelihood is minus infinity
-            if a direction has no variance.
+            Log-likelihoods. The log-likelihood is minus infinity if a direction has no variance.
 
         Raises
         ------

@@ -113,6 +113,10 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.ridge : Ridge regression from a release.
+
     Examples
     --------
     >>> import numpy as np
