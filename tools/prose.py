@@ -141,7 +141,7 @@ def _plain_docstring(text: str) -> str:
     lines = []
     for line in text.splitlines():
         code = re.match(r"\s*(>>>|\.\.\. )", line) or re.match(r"\s*[-=~]{3,}\s*$", line)
-        line = re.sub(r"^(\s*)\w+(, \w+)* : ", r"\1X : ", line)  # names of parameters
+        line = re.sub(r"^(\s*)[\w.]+(, [\w.]+)* : ", r"\1X : ", line)  # names of parameters
         lines.append("" if code or line.startswith("        ") else line)
     return "\n".join(lines)
 

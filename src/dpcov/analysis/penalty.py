@@ -42,7 +42,7 @@ def ridge_alpha(
 ) -> float:
     """Choose the strength of a ridge penalty from the release alone.
 
-    The choice minimises the estimated prediction error for new rows. It costs no further privacy.
+    The choice minimises the estimated prediction error for new rows, at no further cost of privacy.
 
     Parameters
     ----------

@@ -163,8 +163,8 @@ class _Figures:
 class PureDP(_Figures):
     """Budget of epsilon-differential privacy.
 
-    Take any set of outcomes. Let p be its probability for a table, and q its probability for a
-    neighbouring table. Then p is at most e^epsilon q.
+    Let p be the probability of any set of outcomes for a table. Let q be the probability of the
+    same set for a neighbouring table. Then p is at most e^epsilon q.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ class ZCDP(_Figures):
 class ApproxDP(_Figures):
     """Budget of (epsilon, delta)-differential privacy.
 
-    Take any set of outcomes. Let p be its probability for a table, and q its probability for a
-    neighbouring table. Then p is at most e^epsilon q + delta.
+    Let p be the probability of any set of outcomes for a table. Let q be the probability of the
+    same set for a neighbouring table. Then p is at most e^epsilon q + delta.
 
     Parameters
     ----------

@@ -507,7 +507,7 @@ class Release:
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the transformed rows.
+        """Convert a second moment of encoded rows to transformed rows.
 
         Parameters
         ----------
@@ -539,7 +539,7 @@ class Release:
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the encoded rows.
+        """Convert a second moment of transformed rows to encoded rows.
 
         Parameters
         ----------
@@ -671,7 +671,7 @@ class Release:
 
         See Also
         --------
-        :func:`dpcov.drowned` : Warnings about a count that is below the noise level.
+        dpcov.drowned : Warnings about a count that is below the noise level.
 
         Notes
         -----
@@ -735,7 +735,7 @@ class Release:
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+        dpcov.drowned : Warnings about means that are below the noise level.
 
         Examples
         --------
