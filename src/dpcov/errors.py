@@ -66,7 +66,7 @@ class SourceError(DpcovError):
 
 
 class MechanismError(DpcovError):
-    """Error for a request that a mechanism cannot fulfil, found from public numbers.
+    """Error for a request that a mechanism cannot fulfil.
 
     dpcov raises this error before it reads data or spends budget.
 

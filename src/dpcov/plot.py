@@ -499,7 +499,7 @@ def _dots(
     ordered: bool = True,
     below: Booleans | None = None,
 ) -> Axes:
-    """Plot dots with intervals below each other, largest first; hollow where `below` is True."""
+    """Plot dots with intervals in rows, largest first. A dot is hollow if `below` is True."""
     ranks = np.argsort(-np.abs(values), kind="stable") if ordered else np.arange(len(values))
     order = [int(j) for j in ranks[:most]]
     axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))

@@ -1,4 +1,4 @@
-"""Choosing the strength of a ridge penalty from the release alone."""
+"""Choice of the strength of a ridge penalty, from the release alone."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 SIMULATIONS = 20
 NOISE_DRAWS = 50
-UNSEEN = 0.25  # of the noise in a direction, as the variance of those without any (measured)
-DROWNED = 40  # times what is explained, that the noise alone would explain (measured)
-GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
+UNSEEN = 0.25  # Variance added to every direction, as a fraction of its noise (measured).
+# Smallest ratio of the variance that noise alone explains to the variance that the model explains,
+# for which the largest penalty is chosen (measured).
+DROWNED = 40
+GRID = np.geomspace(1e-7, 1e3, 41)  # Penalties, in average variances of a feature.
 TINY = 1e-300
 
 
@@ -97,8 +99,10 @@ def ridge_alpha(
       sqrt(d) standard deviations of the noise in one entry. It penalises coefficients along
       directions in which the denoised matrix has no variance.
 
-    The default grid contains no alpha below the small variance. If the noise alone would explain 40
-    times as much variance as the model, the function returns the largest candidate.
+    The default grid has no alpha below the small variance. Otherwise, a small direction that the
+    noise created could dominate the model. If the noise alone would explain 40 times as much
+    variance as the model, the function returns the largest candidate. The model then contains
+    little more than the intercept.
 
     Examples
     --------
@@ -126,7 +130,39 @@ def least_risk(
     alphas: Sequence[float] | None = None,
     generator: np.random.Generator | None = None,
 ) -> float:
-    """One alpha for several targets: the least sum of their errors; see `ridge_alpha`."""
+    """Choose one penalty for several targets, with the smallest sum of their expected errors.
+
+    See `ridge_alpha` for the method.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept, unless `intercept` is False.
+
+    targets : sequence of int
+        Positions of the targets.
+
+    features : sequence of int
+        Positions of the features.
+
+    penalty : {"encoded", "standardized", "raw"}
+        Units in which coefficients are penalised.
+
+    intercept : bool, default True
+        Fit an intercept.
+
+    alphas : sequence of float, optional
+        Strengths to choose from.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    float
+        Strength of the penalty.
+
+    """
     require_matrix(release)
     truth = Problem.of(release, targets, features, penalty, intercept=intercept)
     if release.noise is None:
@@ -159,11 +195,15 @@ def _noise(
     features: Sequence[int],
     generator: np.random.Generator,
 ) -> tuple[float, Matrix]:
-    """The noise per row, encoded.
+    """Simulate the noise per row in the units of encoded features.
 
     Returns
     -------
-    The standard deviation of an entry between features, and (s, k, t) draws of those with targets.
+    deviation : float
+        Standard deviation of the noise in an entry between two features.
+
+    crosses : ndarray, shape (s, k, t)
+        Simulated noise in the entries between k features and t targets.
 
     """
     plausible = _of_estimate(release, generator)
@@ -176,24 +216,42 @@ def _noise(
 
 
 def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleMoments:
-    """Errors of what denoising starts from."""
+    """Return simulated errors of the matrix before denoising."""
     return PlausibleMoments(
         release, sampling=False, generator=generator, draws=NOISE_DRAWS, alone=True
     )
 
 
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
-    """The sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
+    """Return the sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
     values, vectors = problem.spectrum()
     along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, TINY)[:, None]
     return float(np.sum(along))
 
 
 def pull_of_mean(release: Release, target: int, generator: np.random.Generator) -> float:
-    """By how much to move a target's mean to the midpoint of its bounds, in its units.
+    """Return the shift that moves the mean of a target towards the midpoint of its bounds.
 
-    With m the mean from the midpoint and v the variance that the noise gives it, the share v / m^2,
-    at most 1 (James and Stein): m^2 - v is what the truth is expected to be.
+    Let m be the distance of the mean from the midpoint, and v the variance of the noise in m. The
+    shift is the fraction v / m^2 of this distance, at most 1 (James and Stein). The reason is that
+    m^2 - v estimates the square of the true distance.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    target : int
+        Position of the target.
+
+    generator : numpy.random.Generator
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    float
+        Shift in the units of the target.
+
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.encoded[target])
@@ -206,7 +264,25 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
 
 
 def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
-    """(a,) mean squared errors, summed over targets, of fits to one matrix under another."""
+    """Return the mean squared errors of models that are fitted to one matrix and tested on another.
+
+    Parameters
+    ----------
+    truth : Problem
+        Normal equations that define the errors.
+
+    fitted : Problem
+        Normal equations to which the models are fitted.
+
+    alphas : ndarray, shape (a,)
+        Strengths of the penalty.
+
+    Returns
+    -------
+    ndarray, shape (a,)
+        Sums of the mean squared errors over all targets.
+
+    """
     solutions = fitted.solutions(alphas)
     moved = (fitted.means - truth.means) @ solutions  # (a, t)
     shift = fitted.target_means - truth.target_means - moved
@@ -214,7 +290,7 @@ def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
 
 
 def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
-    """What the sampling error of n rows adds to the mean squared error of prediction."""
+    """Return the (a,) increases of the mean squared error by the sampling error of `count` rows."""
     residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
     values, _ = truth.spectrum()
     kept = values / np.maximum(values + 2 * alphas[:, None], TINY)

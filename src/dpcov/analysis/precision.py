@@ -385,7 +385,9 @@ def precision(
     place=40,
 )
 def graph(release: Release, *, generator: np.random.Generator | None = None) -> SparsePrecision:
-    """Compute the graph for the report, with the stability of its edges if there are few features.
+    """Compute the graph for the report.
+
+    If there are few features, the result contains the stability of the edges.
 
     Parameters
     ----------
@@ -442,9 +444,9 @@ def precision_alpha(
     (Foygel and Drton 2010). |E| is the number of edges. The effective number of rows n satisfies
     1/n = 1/rows + variance of the noise. A table of n rows without noise would have the same error.
 
-    The smallest candidate is half of sqrt(log p / n), because a smaller penalty would overfit a
-    singular matrix. sqrt(log p / n) is the rate at which the graph can be recovered (Ravikumar et
-    al. 2011).
+    The smallest candidate is half of sqrt(log p / n). A smaller penalty would overfit a singular
+    matrix. The graph can be recovered with penalties of the order sqrt(log p / n) (Ravikumar et al.
+    2011).
 
     The variance of the noise is a mean over all pairs of features. Rare levels are mostly noise and
     increase the penalty. Leave rare levels out with `features`, or choose alpha yourself.

@@ -1,4 +1,4 @@
-"""Covariance and sparse precision matrices, for use wherever scikit-learn's are."""
+"""Covariance and sparse precision matrices with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
 
 def _varying(release: Release) -> Matrix:
-    """(p, p) covariance; raises `ReleaseError` if it is not held, or 0."""
+    """Return the (p, p) covariance, or raise `ReleaseError` if it is missing or 0."""
     require_matrix(release)
     return release.covariance()
 

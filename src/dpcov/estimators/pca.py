@@ -1,4 +1,4 @@
-"""Principal components, as a transformer."""
+"""Principal components as a transformer of scikit-learn."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class PrivatePCA(
 
     """
 
-    goal: ClassVar[Goal] = "correlation"  # by which components gain as much
+    goal: ClassVar[Goal] = "correlation"  # this goal also makes the components accurate
 
     n_components: float | None = field(default=None, kw_only=True)
     correlation: bool = field(default=False, kw_only=True)
@@ -198,7 +198,7 @@ class PrivatePCA(
             total, scale = found.total_variance, found.deviations
         k = self._kept(shares)
         variances = total * shares * count / max(count - 1, 1.0)
-        rest = variances[k : max(k, min(p, round(count)))]  # that many rows hold no more
+        rest = variances[k : max(k, min(p, round(count)))]  # n rows have at most n components
         kept = {
             "components_": components[:k],
             "explained_variance_": variances[:k],
@@ -216,7 +216,7 @@ class PrivatePCA(
         return self
 
     def _kept(self, shares: Vector) -> int:
-        """How many components are asked for, by number or by their share of the variance."""
+        """Return the number of components to keep, from `n_components`."""
         if self.n_components is None or isinstance(self.n_components, Integral):
             return len(shares) if self.n_components is None else int(self.n_components)
         reached = np.searchsorted(np.cumsum(shares), self.n_components, side="right")
@@ -466,12 +466,12 @@ class PrivatePCA(
 
     @property
     def _units(self) -> Vector:
-        """(k,) what scores are divided by."""
+        """Divisors of the scores, shape (k,), or (1,) without whitening."""
         return np.sqrt(self.explained_variance_) if self.whiten else np.ones_like(self.mean_[:1])
 
     @property
     def _spreads(self) -> Vector:
-        """(p,) `scale_`, 0 for a column that takes no part."""
+        """Divisors `scale_` of the columns, shape (p,), with 0 for a column without variance."""
         return np.where(np.isfinite(self.scale_), self.scale_, 0)
 
     @property

@@ -1034,9 +1034,9 @@ class Schema(_Model):
 
     @cached_property
     def gaps(self) -> dict[int, int]:
-        """Positions of the features with the rule ``pairwise`` and of their indicators.
+        """Position of the missingness indicator, by the position of its feature.
 
-        The keys are positions of features. The values are positions of missingness indicators.
+        Only features with the rule ``pairwise`` have an entry.
 
         Examples
         --------
@@ -1192,7 +1192,7 @@ class Schema(_Model):
             A str is the rule for missing values of all columns (default "midpoint"). A sequence
             contains the texts that mean a missing value.
 
-        **fields
+        **fields : object
             Other fields of the schema, such as `radius`.
 
         Returns
