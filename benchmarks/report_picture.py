@@ -26,7 +26,7 @@ def main() -> None:
     if found is None:
         raise SystemExit("Chromium is needed: none is on the path.")
     with TemporaryDirectory() as folder:
-        for command in ("demo", "report demo/health.release.json --out page.html"):
+        for command in ("demo", "report demo/visits.release.json --out page.html"):
             line = [sys.executable, "-c", "from dpcov.cli import main; main()", *command.split()]
             subprocess.run(line, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         page = Path(folder, "page.html")
