@@ -14,7 +14,7 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "figures" / "report.png"
-SIZE = (900, 1150)
+SIZE = (900, 1270)
 COLOURS = 256
 REST = "<style>section:not(#correlations), footer { display: none }</style></head>"  # is hidden
 sys.path.insert(0, str(ROOT / "tests"))
