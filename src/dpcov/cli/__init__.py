@@ -79,7 +79,7 @@ def demo(
         Path, typer.Option("--folder", help="Folder for the files of the demo.")
     ] = Path("demo"),
 ) -> None:
-    """Run all steps on a bundled public health table: schema, ledger, release, results."""
+    """Run all steps on a bundled table of simulated visits: schema, ledger, release, results."""
     from dpcov.cli.demo import run
 
     require_writable()
