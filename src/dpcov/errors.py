@@ -67,6 +67,14 @@ class NotReleasedError(ReleaseError):
     """Error for a result that the release does not contain. The message states the reason."""
 
 
+class SignatureError(DpcovError):
+    """Error for a file without a valid signature. On the command line, the exit code is 1."""
+
+
+class KeyFileError(DpcovError):
+    """Error for a key file that dpcov cannot use, or for a wrong passphrase."""
+
+
 class OutputError(DpcovError):
     """Error for output that dpcov cannot write.
 
