@@ -186,6 +186,11 @@ def plots() -> str:
     return _module("dpcov.plot")
 
 
+def signatures() -> str:
+    """Return the documentation of the functions for signed files."""
+    return _module("dpcov.signatures")
+
+
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
 STATED = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())
 SHOWN = {
@@ -207,6 +212,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "paper-classes": paper_classes,
     "estimators": estimators,
     "plots": plots,
+    "signatures": signatures,
 }
 
 

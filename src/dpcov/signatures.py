@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcov.core.envelope import Envelope, opened
+from dpcov.core.envelope import MAX_SIGNATURES, Envelope, opened
 from dpcov.core.files import read_text, require_readable, reserved
 from dpcov.core.printable import shown
 from dpcov.errors import ReleaseError, SignatureError
@@ -248,7 +248,13 @@ def add_signature(file: Path, key: PrivateKey, inputs: list[str | Path]) -> None
     with reserved(file, force=True, inputs=inputs, mode=mode) as output:
         envelope = _envelope(_content(file), file)
         from_text(_text(envelope, file), shown(file))
-        output.write(key.signed(envelope).to_text())
+        signed = key.signed(envelope)
+        if len(signed.signatures) > MAX_SIGNATURES:
+            raise ReleaseError(
+                f"The file {shown(file)!r} already has {MAX_SIGNATURES} signatures, which is the "
+                "largest number. Sign a copy of the unsigned file."
+            )
+        output.write(signed.to_text())
 
 
 def verified(file: str | Path, key: PublicKey, name: str) -> tuple[Release, list[str]]:
@@ -278,14 +284,19 @@ def verified(file: str | Path, key: PublicKey, name: str) -> tuple[Release, list
     SignatureError
         The file has no valid signature of this key.
 
+    ReleaseError
+        dpcov cannot read the file.
+
     """
-    content = _content(file)
+    require_readable(file, ReleaseError)
     try:
-        envelope = _envelope(content, file)
+        envelope = _envelope(_content(file), file)
         if not key.has_signed(envelope):
             raise SignatureError(_reason(envelope, key, shown(file), name))
         release = from_text(_text(envelope, file), shown(file))
     except ReleaseError as error:
+        if not Path(file).is_file():
+            raise
         raise SignatureError(f"Not verified. {error}") from None
     if release.may_be_void:
         from dpcov.releases import VoidReleaseWarning

@@ -21,6 +21,8 @@ from dpcov.core import faults
 RELEASE_TYPE = "application/vnd.dpcov.release+json"
 # Names that only an envelope has at its top level.
 NAMES = {"payload", "payloadType"}
+# Each signature costs a pass over the payload, so that a file with many could occupy a verifier.
+MAX_SIGNATURES = 100
 # Fingerprint of a key: SHA-256 in hexadecimal digits.
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 UNKNOWN_KEY = "(unknown)"
@@ -44,7 +46,7 @@ class EnvelopeDocument(BaseModel):
 
     payloadType: str = Field(description=f"{RELEASE_TYPE} for a release.")  # noqa: N815 (of DSSE)
     payload: str = Field(description="Bytes of the unsigned release file, in base64.")
-    signatures: list[SignatureDocument] = Field(min_length=1)
+    signatures: list[SignatureDocument] = Field(min_length=1, max_length=MAX_SIGNATURES)
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,19 @@ class Envelope:
         Raises
         ------
         ValueError
-            If the type is not the type of a release file, or the payload is not UTF-8 text.
+            If the type is not the type of a release file, or the payload is not UTF-8 text or is
+            itself an envelope.
 
         """
         if self.payload_type != RELEASE_TYPE:
             raise ValueError(f"payloadType must be {RELEASE_TYPE!r}")
         try:
-            return self.payload.decode()
+            text = self.payload.decode()
         except UnicodeDecodeError:
             raise ValueError("its payload is not UTF-8 text") from None
+        if opened(text) is not None:
+            raise ValueError("its payload is another envelope")
+        return text
 
     def to_text(self) -> str:
         """Return the content of the signed file."""

@@ -92,11 +92,12 @@ class PublicKey:
 
         The function tries every signature, because anyone can edit a claimed fingerprint.
         """
-        return any(self._matches(one.signature, envelope) for one in envelope.signatures)
+        signed = envelope.signed_bytes
+        return any(self._matches(one.signature, signed) for one in envelope.signatures)
 
-    def _matches(self, signature: bytes, envelope: Envelope) -> bool:
+    def _matches(self, signature: bytes, signed: bytes) -> bool:
         try:
-            self.key.verify(signature, envelope.signed_bytes)
+            self.key.verify(signature, signed)
         except InvalidSignature:
             return False
         return True
