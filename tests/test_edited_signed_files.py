@@ -45,6 +45,7 @@ for (file in list.files(pattern = "^edit")) {
 """
 EACH_JS = """
 import { readdirSync, writeFileSync } from "node:fs";
+
 for (const file of readdirSync(".").filter((name) => name.startsWith("edit"))) {
   let text = null;
   try { text = verified(file, "lab.key.pub"); } catch {}
