@@ -24,9 +24,10 @@ class SourceError(DpcovError):
 
 
 class MechanismError(DpcovError):
-    """Error for a request that a mechanism cannot fulfil, found from public numbers.
+    """Error for a request that a mechanism cannot fulfil.
 
-    dpcov raises this error before it reads data or spends budget.
+    Public numbers already show this. dpcov therefore raises the error before it reads data or
+    spends budget.
     """
 
 

@@ -311,7 +311,9 @@ def coefficients(
     most: int = MAX_BARS,
     effects: bool = False,
 ) -> Axes:
-    """Plot regression coefficients with their intervals, largest first; hollow below the noise.
+    """Plot regression coefficients with their intervals, in descending order of their size.
+
+    Coefficients below the noise level have hollow dots.
 
     Parameters
     ----------
@@ -463,7 +465,7 @@ def _dots(
     ordered: bool = True,
     below: Booleans | None = None,
 ) -> Axes:
-    """Plot dots with intervals below each other, largest first; hollow where `below` is True."""
+    """Plot dots with intervals in rows, largest first. A dot is hollow if `below` is True."""
     ranks = np.argsort(-np.abs(values), kind="stable") if ordered else np.arange(len(values))
     order = [int(j) for j in ranks[:most]]
     axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))

@@ -89,8 +89,8 @@ class OLS(Result):
         Two-sided p-values by Student's t distribution.
 
     lower : ndarray, shape (k + 1,)
-        Lower ends of the intervals. The distance to the coefficient combines the half-widths for
-        sampling and for the privacy noise as a root of squares.
+        Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
+        half-widths for sampling and for the privacy noise.
 
     upper : ndarray, shape (k + 1,)
         Upper ends of the intervals.
@@ -108,7 +108,7 @@ class OLS(Result):
         Residual degrees of freedom.
 
     count : float
-        Number of rows, which may be an estimate. If cells may be missing, `count` is the smallest
+        Number of rows, which can be an estimate. If cells may be missing, `count` is the smallest
         number of rows in which two of the columns are both present.
 
     r_squared : float

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 ERROR_RATE = 0.05
-LEADING = 5  # components that the command prints by itself
+LEADING = 5  # Number of components that the command prints by default.
 DRAWS = 199
 FEW_DRAWS = 59
 MANY_FEATURES = 200
 TINY = 1e-300
-TIE = 1e-3  # relative difference below which entries count as equally large
+TIE = 1e-3  # Relative difference below which entries count as equally large.
 
 
 @dataclass(frozen=True, slots=True)

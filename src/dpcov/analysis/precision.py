@@ -379,7 +379,9 @@ def precision(
     place=40,
 )
 def graph(release: Release, *, generator: np.random.Generator | None = None) -> SparsePrecision:
-    """Compute the graph for the report, with the stability of its edges if there are few features.
+    """Compute the graph for the report.
+
+    If there are few features, the result contains the stability of the edges.
 
     Parameters
     ----------
@@ -433,12 +435,11 @@ def precision_alpha(
     Notes
     -----
     The extended BIC is n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2
-    (Foygel and Drton 2010). |E| is the number of edges. n is an effective number of rows, with 1/n
-    = 1/rows + variance of the noise. The sampling error of n rows equals the sampling error and the
-    privacy noise of the release together. The smallest candidate is half of
-    sqrt(log p / n), because a
-    singular matrix would overfit with a smaller penalty. sqrt(log p / n) is the rate of Ravikumar
-    et al. (2011) at which the graph can be recovered.
+    (Foygel and Drton 2010). |E| is the number of edges, and n is an effective number of rows. The
+    inverse 1/n equals 1/rows plus the variance of the noise. The sampling error of n rows therefore
+    equals the sampling error and the privacy noise of the release together. The smallest candidate
+    is half of sqrt(log p / n). A smaller penalty would overfit a singular matrix. The graph can be
+    recovered with penalties of the order sqrt(log p / n) (Ravikumar et al. 2011).
 
     The variance of the noise is a mean over all pairs of features. Rare levels are mostly noise and
     increase the penalty. Leave rare levels out with `features`, or choose alpha yourself.

@@ -116,7 +116,7 @@ class Ridge(Result):
 
     @property
     def effects(self) -> Vector:
-        """Changes of the prediction by one standard deviation of each feature, shape (k,)."""
+        """Change of the prediction if a feature increases by one standard deviation, shape (k,)."""
         return self.coefficients * self.spreads
 
     def predict(self, rows: Any) -> Vector:

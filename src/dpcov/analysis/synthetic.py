@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix, Vector
     from dpcov.releases import Release
 
-CALIBRATION = 2000  # rows over which the shares of the levels are made right
+CALIBRATION = 2000  # Number of rows in the calibration of the level fractions.
 ROUNDS = 50
 LEAST_DAMPING = 1e-9
 

@@ -138,13 +138,13 @@ def prepare_by(
     if not is_spark(source):  # one reading serves all categories, so each row has one category
         source = Kept(source, whole, once=True)
     parts = {**whole.columns, by: Ignored()}
-    file = whole.file.model_dump(exclude={"rows"})  # the whole table has so many, no level
+    file = whole.file.model_dump(exclude={"rows"})  # this number is for the whole table
     document = whole.model_dump() | {"columns": parts, "by": None, "file": file}
     level_schema = Schema.parse(document)
     share = budget_of_level(together.budget, together.neighbors)
     for sentence in budget_warnings(together.budget):
         warnings.warn(sentence, BudgetWarning, stacklevel=4)
-    with warnings.catch_warnings():  # once is enough for all levels
+    with warnings.catch_warnings():  # one warning is enough for all levels
         warnings.simplefilter("ignore", BudgetWarning)
         levels = {
             label: prepare(

@@ -68,7 +68,7 @@ def neighbors_named(name: Neighbors | str) -> Neighbors:
         ) from None
 
 
-LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-5  # above, a budget gets a warning
+LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-5  # a larger epsilon or delta gets a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class Unit:
     ----------
     column : str, optional
         Name of the id column. Without a column, the unit is one row.
+
     max_rows : int
         Largest number of rows of a person.
 
@@ -169,6 +170,7 @@ class ApproxDP(_Figures):
     ----------
     epsilon : float
         Parameter of the guarantee, above 0.
+
     delta : float
         Parameter of the guarantee, above 0 and below 1.
 
@@ -193,8 +195,10 @@ def budget_from(
     ----------
     epsilon : float, optional
         Epsilon, with or without a delta.
+
     delta : float, optional
         Delta. A delta needs an epsilon.
+
     rho : float, optional
         Rho of zCDP, without epsilon and delta.
 
@@ -219,11 +223,11 @@ def budget_from(
 
 
 class BudgetWarning(UserWarning):
-    """A warning about a budget so large that its guarantee means little."""
+    """Warning about a budget that is too large for a useful guarantee."""
 
 
 def budget_warnings(budget: Budget) -> list[str]:
-    """Return what is to be said about a budget from its figures alone."""
+    """Return warnings about a budget that is too large, as sentences."""
     found = []
     epsilon = _epsilon(budget)
     if epsilon > LARGE_EPSILON:
@@ -243,9 +247,26 @@ def budget_warnings(budget: Budget) -> list[str]:
 
 
 def delta_warning(budget: Budget, units: float, described: str) -> list[str]:
-    """Return what is to be said about a delta that is at least 1 / `units`, a number not private.
+    """Return a warning if delta is at least 1 / `units`, as a sentence.
 
-    A mechanism with such a delta may publish a whole row.
+    A mechanism with such a delta can publish a whole row.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of the release.
+
+    units : float
+        Number of privacy units, which must not be private.
+
+    described : str
+        Noun phrase for this number in the warning.
+
+    Returns
+    -------
+    list of str
+        One sentence, or an empty list.
+
     """
     if not isinstance(budget, ApproxDP) or budget.delta * units < 1:
         return []
@@ -256,7 +277,7 @@ def delta_warning(budget: Budget, units: float, described: str) -> list[str]:
 
 
 def _epsilon(budget: Budget) -> float:
-    """The epsilon of a budget; of rho, the one at a delta of one in a million."""
+    """Return the epsilon of a budget. For rho, the epsilon is for a delta of 1e-6."""
     return zcdp_epsilon(budget.rho, 1e-6) if isinstance(budget, ZCDP) else budget.epsilon
 
 
@@ -268,8 +289,10 @@ class Guarantee:
     ----------
     budget : PureDP, ApproxDP or ZCDP
         Privacy loss that the release does not exceed.
+
     neighbors : Neighbors
         Relation between the tables.
+
     unit : Unit
         Row or person that the release protects.
 
@@ -326,8 +349,8 @@ class Guarantee:
         )
 
 
-ROUNDING = 2e-15  # relative error that float64 is granted in each term of a formula below
-SMALLEST_DELTA = 1e-300  # beside it float64 loses its relative precision
+ROUNDING = 2e-15  # allowed relative error of float64 in each term of a formula below
+SMALLEST_DELTA = 1e-300  # below this number, float64 loses relative precision
 LARGEST_RHO = 1e290
 
 
@@ -341,6 +364,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     ----------
     mu : float
         Sensitivity divided by the standard deviation of the noise.
+
     epsilon : float
         Epsilon of the guarantee.
 
@@ -369,6 +393,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     ----------
     epsilon : float
         Epsilon of the guarantee.
+
     delta : float
         Delta of the guarantee.
 
@@ -409,6 +434,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     ----------
     mu : float
         Sensitivity divided by the standard deviation of the noise.
+
     delta : float
         Delta of the guarantee.
 
@@ -445,6 +471,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     ----------
     rho : float
         Rho of the guarantee.
+
     delta : float
         Delta of the result.
 
@@ -480,8 +507,10 @@ def renyi_epsilon_at(excess: float, divergence: float, delta: float) -> float:
     ----------
     excess : float
         Order of the divergence, minus 1.
+
     divergence : float
         Renyi divergence of this order.
+
     delta : float
         Delta of the result.
 

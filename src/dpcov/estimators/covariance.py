@@ -1,4 +1,4 @@
-"""Covariance and sparse precision matrices, for use wherever scikit-learn's are."""
+"""Covariance and sparse precision matrices with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -43,11 +43,17 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     epsilon, delta, rho : float, optional
         Budget of each `fit`.
 
-    neighbors, mechanism, denoise, radius : optional
+    neighbors, mechanism, denoise : str, optional
         Options of `dpcov.release`.
 
-    ledger, dataset : optional
-        Ledger and data set that record each `fit` before dpcov draws noise.
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Name of the data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows, if the bounds are single numbers. A row with
@@ -82,8 +88,11 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     precision_ : ndarray, shape (p, p)
         Pseudo-inverse of `covariance_`.
 
-    n_features_in_, feature_names_in_ : as in scikit-learn
-        Number and names of the columns.
+    n_features_in_ : int
+        Number of columns.
+
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the table has names.
 
     See Also
     --------
@@ -160,11 +169,17 @@ class PrivateGraphicalLasso(PrivateCovariance):
     epsilon, delta, rho : float, optional
         Budget of each `fit`, as in `PrivateCovariance`.
 
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`.
+    neighbors, mechanism, denoise : str, optional
+        Options of `dpcov.release`.
 
-    ledger, dataset : optional
-        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records each `fit`, as in `PrivateCovariance`.
+
+    dataset : str, optional
+        Name of the data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows.
@@ -269,7 +284,7 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
 
 def _varying(release: Release) -> Matrix:
-    """(p, p) covariance; raises `ReleaseError` if it is not held, or 0."""
+    """Return the (p, p) covariance, or raise `ReleaseError` if it is missing or 0."""
     require_matrix(release)
     return release.covariance()
 

@@ -1,4 +1,4 @@
-"""Principal components, as a transformer."""
+"""Principal components as a transformer of scikit-learn."""
 
 from __future__ import annotations
 
@@ -56,11 +56,17 @@ class PrivatePCA(
     epsilon, delta, rho : float, optional
         Budget of each `fit`, as in `PrivateCovariance`.
 
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`.
+    neighbors, mechanism, denoise : str, optional
+        Options of `dpcov.release`.
 
-    ledger, dataset : optional
-        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records each `fit`, as in `PrivateCovariance`.
+
+    dataset : str, optional
+        Name of the data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows.
@@ -127,7 +133,7 @@ class PrivatePCA(
 
     """
 
-    goal: ClassVar[Goal] = "correlation"  # by which components gain as much
+    goal: ClassVar[Goal] = "correlation"  # this goal also makes the components accurate
 
     n_components: float | None = field(default=None, kw_only=True)
     correlation: bool = field(default=False, kw_only=True)
@@ -171,7 +177,7 @@ class PrivatePCA(
             total, scale = found.total_variance, found.deviations
         k = self._kept(shares)
         variances = total * shares * count / max(count - 1, 1.0)
-        rest = variances[k : max(k, min(p, round(count)))]  # that many rows hold no more
+        rest = variances[k : max(k, min(p, round(count)))]  # n rows have at most n components
         kept = {
             "components_": components[:k],
             "explained_variance_": variances[:k],
@@ -189,7 +195,7 @@ class PrivatePCA(
         return self
 
     def _kept(self, shares: Vector) -> int:
-        """How many components are asked for, by number or by their share of the variance."""
+        """Return the number of components to keep, from `n_components`."""
         if self.n_components is None or isinstance(self.n_components, Integral):
             return len(shares) if self.n_components is None else int(self.n_components)
         reached = np.searchsorted(np.cumsum(shares), self.n_components, side="right")
@@ -231,7 +237,19 @@ class PrivatePCA(
         return (scores / np.where(self._units > 0, self._units, np.inf)).astype(kind)
 
     def inverse_transform(self, X: Any) -> Matrix:
-        """(m, p) rows with these (m, k) scores."""
+        """Compute the rows with given scores.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, k)
+            Scores.
+
+        Returns
+        -------
+        ndarray, shape (m, p)
+            Rows in the units of the data.
+
+        """
         check_is_fitted(self)
         scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != self.n_components_:
@@ -239,7 +257,16 @@ class PrivatePCA(
         return scores * self._units @ self.components_ * self._spreads + self.mean_
 
     def get_covariance(self) -> Matrix:
-        """(p, p) covariance of the model: of the components, and `noise_variance_` elsewhere."""
+        """Return the covariance of the model.
+
+        The variance is `noise_variance_` in all directions that are orthogonal to the components.
+
+        Returns
+        -------
+        ndarray, shape (p, p)
+            Covariance in squared units of the data.
+
+        """
         check_is_fitted(self)
         above = np.maximum(self.explained_variance_ - self.noise_variance_, 0)
         model = self.components_.T * above @ self.components_
@@ -247,14 +274,33 @@ class PrivatePCA(
         return model * np.outer(self._spreads, self._spreads)
 
     def get_precision(self) -> Matrix:
-        """(p, p) pseudo-inverse of `get_covariance`."""
+        """Return the pseudo-inverse of the covariance of the model.
+
+        Returns
+        -------
+        ndarray, shape (p, p)
+            Pseudo-inverse of `get_covariance`.
+
+        """
         inverse: Any = np.linalg.pinv(self.get_covariance(), hermitian=True)
         return inverse
 
     def score_samples(self, X: Any) -> Vector:
-        """(m,) log-likelihoods of rows under the model; of training rows they are not protected.
+        """Compute the log-likelihoods of rows under the model.
 
-        Computed from the rows that are given, and minus infinity where a direction has no variance.
+        The log-likelihoods depend on the given rows, so the values for training rows are not
+        protected. All values are minus infinity if the model has no variance in some direction.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, p), or table
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Log-likelihoods.
+
         """
         check_is_fitted(self)
         rows, kind = self._new_rows(X)
@@ -263,17 +309,32 @@ class PrivatePCA(
         return (-(np.sum(off @ precision * off, axis=1) + constant) / 2).astype(kind)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean of `score_samples`: of training rows it is not protected."""
+        """Return the mean log-likelihood of rows. The mean for training rows is not protected.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, p), or table
+            Rows.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean of `score_samples`.
+
+        """
         return float(np.mean(self.score_samples(X)))
 
     @property
     def _units(self) -> Vector:
-        """(k,) what scores are divided by."""
+        """Divisors of the scores, shape (k,), or (1,) without whitening."""
         return np.sqrt(self.explained_variance_) if self.whiten else np.ones_like(self.mean_[:1])
 
     @property
     def _spreads(self) -> Vector:
-        """(p,) `scale_`, 0 for a column that takes no part."""
+        """Divisors `scale_` of the columns, shape (p,), with 0 for a column without variance."""
         return np.where(np.isfinite(self.scale_), self.scale_, 0)
 
     @property

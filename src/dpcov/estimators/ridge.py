@@ -1,4 +1,4 @@
-"""Ridge regression, as a regressor."""
+"""Ridge regression as a regressor of scikit-learn."""
 
 from __future__ import annotations
 
@@ -63,11 +63,17 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     epsilon, delta, rho : float, optional
         Budget of each `fit`, as in `PrivateCovariance`.
 
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`.
+    neighbors, mechanism, denoise : str, optional
+        Options of `dpcov.release`.
 
-    ledger, dataset : optional
-        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records each `fit`, as in `PrivateCovariance`.
+
+    dataset : str, optional
+        Name of the data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows.
@@ -185,7 +191,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             alphas = np.array([model.alpha for model in models])
         coefficients, intercepts = coefficients.astype(self._dtype), intercepts.astype(self._dtype)
         one = len(targets) == 1
-        column = len(getattr(y, "shape", ())) == 2  # whose intercept is one, as in scikit-learn
+        column = len(getattr(y, "shape", ())) == 2  # the intercept is then an array (scikit-learn)
         self.coef_: Matrix = coefficients[0] if one else coefficients
         self.intercept_: Any = intercepts[0] if one and not column else intercepts
         self.alpha_: Any = float(alphas[0]) if one else alphas
@@ -212,7 +218,8 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.regressor_tags.poor_score = True  # of 200 rows, at a budget that is not known here
+        # scikit-learn tests the score with 200 rows, and the budget is unknown here.
+        tags.regressor_tags.poor_score = True
         return tags
 
     def predict(self, X: Any) -> Matrix:

@@ -70,7 +70,7 @@ class Gaussian(additive.Additive):
     trace_share : float in [0, 1), public
         Fraction of the budget for the trace under add-remove.
 
-    radius : ``public`` or ``private``, public
+    radius : {'public', 'private'}, public
         With ``public``, the clipping radius of the schema. With ``private``, a radius that the
         mechanism chooses from a noisy norm histogram.
 

@@ -65,7 +65,7 @@ class MatrixLaplace(additive.Additive):
     trace_share : float in [0, 1), public
         Fraction of epsilon for the trace under add-remove.
 
-    radius : ``public`` or ``private``, public
+    radius : {'public', 'private'}, public
         With ``public``, the clipping radius of the schema. With ``private``, a radius that the
         mechanism chooses from a noisy norm histogram.
 

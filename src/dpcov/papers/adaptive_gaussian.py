@@ -64,8 +64,11 @@ class AdaptiveGaussian(Adaptive):
     trace_share : float in [0, 1), public
         Fraction of the rest for the trace. Only ``gaussian`` under add-remove uses this fraction.
 
-    values, vector_share : public
-        Options of `SeparateGaussian`.
+    values : {"rayleigh", "eigenvalues"}, public
+        Option of `SeparateGaussian`.
+
+    vector_share : float in (0, 1), public
+        Option of `SeparateGaussian`.
 
     Returns
     -------

@@ -62,8 +62,11 @@ class AdaptiveLaplace(Adaptive):
     trace_share : float in [0, 1), public
         Fraction of the rest for the trace. Only ``laplace`` uses this fraction.
 
-    values, vector_share : public
-        Options of `SeparateLaplace`.
+    values : {"rayleigh", "eigenvalues"}, public
+        Option of `SeparateLaplace`.
+
+    vector_share : float in (0, 1), public
+        Option of `SeparateLaplace`.
 
     Returns
     -------

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
 
 # Noise distribution of each form.
-# Noise distribution of each form.
 FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
     "symmetric": SymmetricLaw,
     "square": SquareLaw,

@@ -366,7 +366,7 @@ def pilot_query(
 
     Returns
     -------
-    `PilotEstimate`
+    PilotEstimate
         Noisy second moment, with its eigenvalues and eigenvectors.
 
     """
@@ -393,9 +393,8 @@ def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
 def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
     """Return the first transformation.
 
-    The transformation brings the median norm of the rows near ``sqrt(p) / 2``.
-
-    A binary search finds the median norm up to a factor of 2.
+    The transformation brings the median norm of the rows near ``sqrt(p) / 2``. A binary search
+    finds the median norm up to a factor of 2.
     """
     lattice = rows.lattice()
     eye = np.eye(lattice.features)

@@ -266,7 +266,7 @@ class ReleaseDocument(DocumentModel):
 
 
 def to_document(release: Release) -> dict[str, Any]:
-    """The JSON document of a release; validated before it leaves."""
+    """Return the JSON document of a release, which is validated first."""
     lattice, guarantee = release.lattice, release.guarantee
     document = {
         "format": FORMAT,

@@ -145,7 +145,7 @@ def write(
     inputs : sequence of Path, optional
         Files that must not be overwritten.
 
-    **options
+    **options : object
         Options of `render`.
 
     Returns

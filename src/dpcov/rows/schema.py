@@ -961,7 +961,10 @@ class Schema(_Model):
 
     @cached_property
     def gaps(self) -> dict[int, int]:
-        """Position of each feature with the rule ``pairwise``, with its missingness indicator."""
+        """Position of the missingness indicator, by the position of its feature.
+
+        Only features with the rule ``pairwise`` have an entry.
+        """
         marks = [j for j, feature in enumerate(self.features) if not feature.variable]
         return {j - 1: j for j in marks}
 
@@ -1081,7 +1084,7 @@ class Schema(_Model):
             A str is the rule for missing values of all columns (default "midpoint"). A sequence
             contains the texts that mean a missing value.
 
-        **fields
+        **fields : object
             Other fields of the schema, such as `radius`.
 
         Returns
