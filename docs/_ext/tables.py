@@ -191,6 +191,11 @@ def signatures() -> str:
     return _module("dpcov.signatures")
 
 
+def reports() -> str:
+    """Return the documentation of the functions that write a report."""
+    return _module("dpcov.report")
+
+
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
 STATED = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())
 SHOWN = {
@@ -213,6 +218,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "estimators": estimators,
     "plots": plots,
     "signatures": signatures,
+    "reports": reports,
 }
 
 

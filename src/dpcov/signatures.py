@@ -149,11 +149,6 @@ def verify(file: str | Path, key: str | Path) -> Release:
     Release
         Release in the file, from the same bytes that the signature covers.
 
-    Warns
-    -----
-    VoidReleaseWarning
-        An old version made the file, and the guarantee may be void.
-
     Raises
     ------
     SignatureError
@@ -165,13 +160,29 @@ def verify(file: str | Path, key: str | Path) -> Release:
     ReleaseError
         dpcov cannot read the file.
 
+    Warns
+    -----
+    VoidReleaseWarning
+        An old version made the file, and the guarantee may be void.
+
     See Also
     --------
     sign : Sign a release file.
 
     Examples
     --------
-    The example of `sign` also verifies a file.
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dpcov
+    >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/release.json")
+    ...     _ = dpcov.signatures.create_key(f"{folder}/lab.key")
+    ...     try:
+    ...         dpcov.signatures.verify(f"{folder}/release.json", f"{folder}/lab.key.pub")
+    ...     except dpcov.errors.SignatureError as error:
+    ...         print(str(error).split(":")[0])
+    Not verified
 
     """
     from dpcov.core.keys import PublicKey

@@ -585,8 +585,9 @@ def plan(
 
     Examples
     --------
-    >>> schema = Schema.from_bounds(0, 100, ["age", "score", "weight"])
-    >>> found = plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    >>> import dpcov
+    >>> schema = dpcov.Schema.from_bounds(0, 100, ["age", "score", "weight"])
+    >>> found = dpcov.plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
     >>> bool(found.predictions[0].errors.correlation < 0.05)
     True
 
