@@ -51,7 +51,7 @@ class Release(Record):
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
-    Attributes
+    Parameters
     ----------
     schema : Schema
         Declaration of the columns.
@@ -95,6 +95,7 @@ class Release(Record):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> release.columns
@@ -109,6 +110,15 @@ class Release(Record):
         """Guarantee of all releases together, if each level of a column has a release of its own.
 
         In all other cases, `whole_guarantee` equals `guarantee`.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.whole_guarantee.budget
+        PureDP(epsilon=1.0)
+
         """
         return self.guarantee if self.group is None else self.group.together
 
@@ -117,6 +127,15 @@ class Release(Record):
         """True if an old version made the release, so that the guarantee may be void.
 
         That version read some tables in a way that invalidates the guarantee.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.may_be_void
+        False
+
         """
         return "version" not in self.provenance
 
@@ -131,6 +150,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.made_by().startswith("dpcov")
         True
@@ -152,6 +172,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> "the budget" in release.not_protected()
         True
@@ -188,6 +209,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> bool(np.linalg.eigvalsh(release.second_moment())[0] > -1e-6)
         True
@@ -197,7 +219,17 @@ class Release(Record):
 
     @property
     def tells_count(self) -> bool:
-        """True if the release contains the number of rows, either exactly or with noise."""
+        """True if the release contains the number of rows, either exactly or with noise.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.tells_count
+        True
+
+        """
         known = self.row_count is not None or self.find(NoisyCount) is not None
         return known or record.moments_reason(self) is None
 
@@ -217,6 +249,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> release.total_weight() == release.count()
         True
@@ -240,11 +273,12 @@ class Release(Record):
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+        dpcov.drowned : Warnings about means that are below the noise level.
 
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.mean()[0] - 0.5) < 0.05)
@@ -276,6 +310,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.covariance()[0, 0] - 1 / 12) < 0.02)
@@ -307,6 +342,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(release.correlation()[0, 1] < -0.9)
@@ -328,6 +364,20 @@ class Release(Record):
 
         The property is also True if the release holds the trace only. The property is False if the
         release contains no correlations for another reason.
+
+        See Also
+        --------
+        dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> x = np.linspace(0, 1, 5000)
+        >>> release = dpcov.release(np.column_stack([x, x]), lower=0, upper=1, epsilon=10.0)
+        >>> release.uninformative
+        False
+
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
@@ -336,12 +386,32 @@ class Release(Record):
 
     @property
     def centers(self) -> Vector:
-        """Data values that dpcov encodes as 0, shape (p,), in the units of the data."""
+        """Data values that dpcov encodes as 0, shape (p,), in the units of the data.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.centers
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.center for feature in self.schema.variables])
 
     @property
     def scales(self) -> Vector:
-        """Data units in one unit of each encoded feature, shape (p,)."""
+        """Data units in one unit of each encoded feature, shape (p,).
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.scales
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.scale for feature in self.schema.variables])
 
     def _encoded(self) -> tuple[Matrix, Matrix]:
@@ -440,6 +510,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> release.to_frame("correlation").shape
@@ -468,6 +539,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.guarantee_in_words() != ""
         True
@@ -504,6 +576,7 @@ class Release(Record):
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -529,6 +602,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.to_text().startswith("{")
         True
@@ -552,15 +626,15 @@ class Release(Record):
         Release
             Release in the file.
 
-        Warns
-        -----
-        VoidReleaseWarning
-            An old version made the file, and the guarantee may be void.
-
         Raises
         ------
         ReleaseError
             The file is not a valid release file. The message names the first fault.
+
+        Warns
+        -----
+        VoidReleaseWarning
+            An old version made the file, and the guarantee may be void.
 
         See Also
         --------
@@ -570,6 +644,7 @@ class Release(Record):
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -639,15 +714,15 @@ def load(path: str | Path) -> Release:
     Release
         Release in the file.
 
-    Warns
-    -----
-    VoidReleaseWarning
-        An old version made the file, and the guarantee may be void.
-
     Raises
     ------
     ReleaseError
         The file is not a valid release file. The message names the first fault.
+
+    Warns
+    -----
+    VoidReleaseWarning
+        An old version made the file, and the guarantee may be void.
 
     See Also
     --------
@@ -658,6 +733,7 @@ def load(path: str | Path) -> Release:
     --------
     >>> import tempfile
     >>> import dpcov
+    >>> import numpy as np
     >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     release.save(f"{folder}/release.json")
