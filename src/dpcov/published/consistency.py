@@ -62,7 +62,7 @@ def check_consistency(record: Record) -> None:
         if isinstance(one.published, NoisyMatrix):
             matrix = one.published
             if matrix.shift != shift_for(matrix.noise.spread):
-                raise ValueError(f"the shift of the query {one.query!r} is not that of its noise")
+                raise ValueError(f"the shift of the query {one.query!r} does not fit its noise")
     for matrix, trace in _traces(record.rounds):
         order, unit = matrix.lattice.dimension, 2.0**matrix.shift
         deviation = math.hypot(
