@@ -35,7 +35,7 @@ from dpcov.analysis.intervals import Stated, several_intervals, stated
 from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import NAMED, Coefficients, Statistic
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
 from judged_tables import PARTS, Table, table_named
 from results import Kept, show
@@ -94,7 +94,7 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
             continue
         one, spent = outcomes(made, encoded(table, made), targets, seed)
         found.append(one)
-        unseen.append(Clip.of(made, made.second_moment()).unseen)
+        unseen.append(ClippingBias.of(made, made.second_moment()).has_undetectable_tail)
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
     changes = effects(encoded(table, made), levels_of(made))

@@ -20,8 +20,8 @@ from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import METHODS, best_estimate, denoise, shrinkage
 from dpcov.denoise.projection import compose, onto_simplex
 from dpcov.denoise.shrinkage import (
-    CLEAR,
-    GATE,
+    MIN_CLOSED_FORM_SNR,
+    MIN_SIMULATION_SNR,
     SIMULATIONS,
     _Simulations,
     asymptotic_spectrum,
@@ -98,7 +98,7 @@ def errors(law, spectrum, draws, *estimators):
 @pytest.mark.parametrize("d", [100, 150])
 def test_closed_form_is_within_four_percent_of_simulation_from_where_it_is_used(name, d):
     law, ranks = law_of(name, d), np.arange(d, 0, -1.0)
-    trace = CLEAR * law.detectable
+    trace = MIN_CLOSED_FORM_SNR * law.detectable
     assert not simulates(law, trace)
     ratios = []
     for spectrum in (spiked(law, trace), ranks**-1, ranks**-2):
@@ -148,7 +148,7 @@ def test_noise_about_a_flat_spectrum_is_not_taken_for_directions(name, d, streng
         )[0]
 
     found = error()
-    monkeypatch.setattr(shrinkage, "FLAT", ())
+    monkeypatch.setattr(shrinkage, "FLAT_POWERS", ())
     assert found < 0.75 * error()
 
 
@@ -163,7 +163,7 @@ def of_factors(d, factors, own, trace, generator):
 @pytest.mark.parametrize(("own", "most"), [((1, 6), 0.65), ((1, 1), 1.01)])
 def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, most):
     law, generator = law_of(name, 150), np.random.default_rng(8)
-    trace = 5 * CLEAR * law.detectable
+    trace = 5 * MIN_CLOSED_FORM_SNR * law.detectable
     true = of_factors(150, 2, own, trace, generator)
     found = []
     for _ in range(4):
@@ -184,7 +184,7 @@ def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, 
 def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
     d = 150
     law, generator = law_of(name, d), np.random.default_rng(9)
-    trace = 3 * CLEAR * law.detectable
+    trace = 3 * MIN_CLOSED_FORM_SNR * law.detectable
     spectrum = np.ones(d)
     spectrum[:10] += 3.5 * law.detectable * d / trace  # over the bulk, and hardly to be seen
     known, other = (np.linalg.qr(generator.standard_normal((d, d)))[0] for _ in range(2))
@@ -204,17 +204,17 @@ def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
 @pytest.mark.parametrize(
     ("spread", "strength"),
     [
-        ((1, 6), 6 * CLEAR),
-        ((1, 60), 6 * CLEAR),
-        pytest.param((1, 60), 0.1 * CLEAR, marks=pytest.mark.slow),
+        ((1, 6), 6 * MIN_CLOSED_FORM_SNR),
+        ((1, 60), 6 * MIN_CLOSED_FORM_SNR),
+        pytest.param((1, 60), 0.1 * MIN_CLOSED_FORM_SNR, marks=pytest.mark.slow),
     ],
 )
 def test_the_share_of_the_noise_that_is_left_is_told(name, spread, strength):
     """In closed form and by simulation. Control: a law of less noise takes the rest for error."""
-    d = 150 if strength > CLEAR else 110
+    d = 150 if strength > MIN_CLOSED_FORM_SNR else 110
     law, generator = law_of(name, d), np.random.default_rng(10)
     trace = strength * law.detectable
-    assert simulates(law, trace) == (strength < CLEAR)
+    assert simulates(law, trace) == (strength < MIN_CLOSED_FORM_SNR)
     true = of_factors(d, 3, spread, trace, generator)
 
     def estimated(matrix):
@@ -417,7 +417,7 @@ def test_any_private_trace_gives_a_finite_matrix(method, trace):
 
 
 def test_the_gate_is_half_the_limit_where_simulation_can_see_and_the_limit_elsewhere():
-    for d, factor in ((10, GATE), (1000, 1.0)):
+    for d, factor in ((10, MIN_SIMULATION_SNR), (1000, 1.0)):
         law = law_of(NAMES[0], d)
         assert package.nothing_shows(law, 0.99 * factor * law.detectable)
         assert not package.nothing_shows(law, 1.01 * factor * law.detectable)

@@ -78,13 +78,13 @@ def test_many_columns_are_counted_not_named(mechanism):
 
 @pytest.mark.parametrize(
     ("bar", "silent", "mechanism"),
-    [(lengths.HIDDEN, 0, FIXED), (lengths.HIDDEN, 0, {}), (-np.inf, 5, FIXED)],
+    [(lengths.MIN_PEAK_SNR, 0, FIXED), (lengths.MIN_PEAK_SNR, 0, {}), (-np.inf, 5, FIXED)],
 )
 def test_means_far_off_are_said_to_be_drowned_where_a_clip_is_why(
     monkeypatch, bar, silent, mechanism
 ):
     """A control: the noise law alone is silent, as it knows of no clip."""
-    monkeypatch.setattr(lengths, "HIDDEN", bar)
+    monkeypatch.setattr(lengths, "MIN_PEAK_SNR", bar)
     table = np.random.default_rng(5).normal([0.9, -0.9, 0.7], 0.05, (60, 3)).clip(-1, 1)
     asked = {"lower": -1, "upper": 1, "epsilon": 1.0, "neighbors": "replace-one", **mechanism}
     made = [dpcov.release(table, seed=seed, **asked) for seed in range(45)]
@@ -119,7 +119,7 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
         bound = float(np.abs(table).max().round())
         made = dpcov.release(table, lower=-bound, upper=bound, rho=0.5, seed=1)
         assert made.lengths is not None
-        assert not made.lengths.hidden
+        assert not made.lengths.below_noise_level
         assert (UNSEEN in drowned(made)) == said
         fit = dpcov.ols(made, "x0")
         assert (UNSEEN in fit.tables()[0].notes) == said

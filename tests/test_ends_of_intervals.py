@@ -284,9 +284,9 @@ def test_intervals_for_clipped_rows_know_nothing_of_rows_by_length() -> None:
 def test_where_noise_hides_how_long_rows_are_nothing_is_trusted() -> None:
     release = clipping()
     assert release.lengths is not None
-    loud = ScalarGaussian(release.lengths.law.standard_deviation.__ceil__() * 10**12)
-    hidden = changed(release, lengths=replace(release.lengths, law=loud))
-    assert hidden.lengths.hidden
+    loud = ScalarGaussian(release.lengths.noise.standard_deviation.__ceil__() * 10**12)
+    hidden = changed(release, lengths=replace(release.lengths, noise=loud))
+    assert hidden.lengths.below_noise_level
     first = intervals(hidden, "mean", sampling=False)
     assert not first.for_clipped_rows  # which nobody asked for
     assert UNSEEN in first.assumed

@@ -18,7 +18,7 @@ from dpcov.analysis.correlation import correlations
 from dpcov.analysis.expected import correlation_errors, repeated, silent
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
 from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.releases import Release
@@ -193,7 +193,7 @@ def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
         corners = [one.noisy_mapped()[-1, -1] for one in again]
         held(corners, whole[-1, -1], unit * np.sqrt(noise.diagonal_variance))
     if (trace := made.find(NoisyTrace)) is not None:
-        taken = Clip(made, whole).expected()
+        taken = ClippingBias(made, whole).expected()
         traces = [one.find(NoisyTrace).value for one in again]
         center = np.trace(whole - taken) / unit
         held(traces, center, trace.noise.standard_deviation)
@@ -209,10 +209,10 @@ def test_what_the_clip_is_drawn_to_have_taken_is_left_out(monkeypatch: pytest.Mo
     assert made.noise is not None
     quiet, whole = changed(made, noise=made.noise.rescaled(1e-9)), made.mapped(made.second_moment())
     drawn, more = 0.1 * np.diag(np.diag(whole)), 0.3 * whole
-    monkeypatch.setattr(Clip, "drawn", lambda *_: drawn)
-    monkeypatch.setattr(Clip, "more", lambda *_: more)
+    monkeypatch.setattr(ClippingBias, "draw_shape_error", lambda *_: drawn)
+    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: more)
     again = next(repeated(quiet, simulation_generator(1))).noisy_mapped()
-    left = whole - Clip(made, whole).expected() - drawn - more
+    left = whole - ClippingBias(made, whole).expected() - drawn - more
     assert again == pytest.approx(left, abs=1e-6 * np.abs(whole).max())
 
 

@@ -20,7 +20,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.published.record import CountEstimate
@@ -93,14 +93,14 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RoundingErrors, "draw", lambda *_: 0.0)  # which are kept whole, and
-    monkeypatch.setattr(Clip, "more", lambda *_: 0.0)
+    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: 0.0)
     release = made(kind)
     _, vectors, values = mapped_center(release)
     law, same = law_of(release), np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
     moment = release.mapped(release.with_count(release.second_moment()))
-    clip = Clip(release, moment)
+    clip = ClippingBias(release, moment)
     noise = np.where(same, diagonal, other) + clip.variances(vectors)
     prior = np.outer(values, values) * (1 + same) / plausible.ROWS
     share = np.sqrt(prior / (prior + noise))
@@ -118,8 +118,8 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
 
 @pytest.mark.parametrize(("part", "sign", "damped"), [
     ((RoundingErrors, "draw"), 1, False),
-    ((Clip, "drawn"), -1, True),
-    ((Clip, "more"), -1, False),
+    ((ClippingBias, "draw_shape_error"), -1, True),
+    ((ClippingBias, "draw_total_error"), -1, False),
 ])  # fmt: skip
 def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
     part: tuple[type, str], sign: int, damped: bool, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +169,7 @@ def test_by_the_law_alone_all_of_an_error_is_kept() -> None:
 def test_what_a_clip_is_expected_to_have_taken_is_given_back_in_the_shape_of_the_estimate() -> None:
     release = made("clipped")
     assert release.lengths is not None
-    taken = release.lengths.squared(release.lattice.radius).estimate
+    taken = release.lengths.squared_norm_loss(release.lattice.radius).estimate
     assert taken > 0
     shape = release.unmapped(np.diag([3.0, 2.0, 1.0, 0.0]) + 1e-9 * np.eye(P + 1))
     given = release.mapped(starting_point(replace(release, denoised=shape)))[:P, :P]

@@ -29,7 +29,7 @@ from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
 from dpcov.mechanisms.images import Images
-from dpcov.published.norm_histogram import SHORTEST, bin_ends
+from dpcov.published.norm_histogram import OCTAVES_BELOW_TYPICAL, bin_upper_ends
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap, power_above
 from dpcov.rows.schema import Schema
@@ -193,10 +193,14 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     assert images.longest == pytest.approx(min(of_cube, of_ball))
     mean_square = (variances / units**2).sum()
     assert images.typical**2 == pytest.approx(min(mean_square, images.longest**2))
-    ends = bin_ends(images.typical, images.longest)
+    ends = bin_upper_ends(images.typical, images.longest)
     assert ends[-1] == images.longest**2
     np.testing.assert_allclose(ends[1:] / ends[:-1], 2**0.5)
-    assert 2.0 ** -(SHORTEST + 1) < ends[0] / images.typical**2 <= 2.0**-SHORTEST
+    assert (
+        2.0 ** -(OCTAVES_BELOW_TYPICAL + 1)
+        < ends[0] / images.typical**2
+        <= 2.0**-OCTAVES_BELOW_TYPICAL
+    )
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -576,9 +580,9 @@ def priced(n=20_000):
 def ends_at_eight(lengths, *_):
     """As it was: to the longest row that shows; beyond 8 times the mean square, to the end."""
     shows = np.array(lengths.counts) > 5 * lengths.law.standard_deviation
-    farthest = lengths.ends[np.flatnonzero(shows).max()]
-    typical = lengths.ends[0] * 2**SHORTEST
-    return math.sqrt(farthest if farthest <= 64 * typical else lengths.ends[-1])
+    farthest = lengths.upper_ends[np.flatnonzero(shows).max()]
+    typical = lengths.upper_ends[0] * 2**OCTAVES_BELOW_TYPICAL
+    return math.sqrt(farthest if farthest <= 64 * typical else lengths.upper_ends[-1])
 
 
 def test_more_budget_is_never_worse_on_prices(monkeypatch):

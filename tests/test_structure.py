@@ -16,7 +16,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.denoise import denoise, projection
 from dpcov.denoise import structure as structures
-from dpcov.denoise.shrinkage import LARGE, simulates
+from dpcov.denoise.shrinkage import MAX_SIMULATED_ORDER, simulates
 from dpcov.denoise.structure import Structure
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -229,7 +229,7 @@ def test_an_estimate_is_the_nearest_one_and_settles_before_the_last_round(
     plain = projection.project
     monkeypatch.setattr(structures, "project", lambda *a: (rounds.append(1), plain(*a))[1])
     fitted = found.fit(estimate, trace)
-    assert 2 < len(rounds) < structures.MOST_ROUNDS
+    assert 2 < len(rounds) < structures.MAX_PROJECTION_ROUNDS
     nearest = other = estimate
     left, right = np.zeros_like(truth), np.zeros_like(truth)
     for _ in range(1000):  # Dykstra's algorithm
@@ -306,13 +306,15 @@ def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapp
 ) -> None:
     """Of mapped rows it is as without equations: where little shows, and at small orders."""
     found = structure(kind)
-    for order in (2, LARGE, LARGE + 1):
+    for order in (2, MAX_SIMULATED_ORDER, MAX_SIMULATED_ORDER + 1):
         law = GaussianOrthogonal(order, Fraction(100))
         for trace in (0.0, 1e9 * law.detectable):
             plain = simulates(law, trace)
-            assert found.simulates(law, trace) == (plain or (kind != MAPPED and order <= LARGE))
+            assert found.simulates(law, trace) == (
+                plain or (kind != MAPPED and order <= MAX_SIMULATED_ORDER)
+            )
     one = replace(structure(MAPPED), centers=np.eye(len(found.units))[0])
-    assert not one.simulates(GaussianOrthogonal(LARGE, Fraction(100)), 1e15)
+    assert not one.simulates(GaussianOrthogonal(MAX_SIMULATED_ORDER, Fraction(100)), 1e15)
 
 
 def errors(kind: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:

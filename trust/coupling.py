@@ -334,12 +334,12 @@ def _exact_center() -> Any:
 
 def _exact_bins() -> Any:
     """The bins of the norm histogram depend on the exact number of rows."""
-    ends = standardized.bin_ends
+    ends = standardized.bin_upper_ends
 
     def leak(typical: float, longest: float) -> Any:
         return ends(typical * (1 + MOMENTS[0].unit_count / 1000), longest)
 
-    return patch.object(standardized, "bin_ends", leak)
+    return patch.object(standardized, "bin_upper_ends", leak)
 
 
 def _exact_path() -> Any:

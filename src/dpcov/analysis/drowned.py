@@ -9,7 +9,7 @@ import numpy as np
 from dpcov.analysis.below_noise import too_uncertain
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.published import record
 from dpcov.published.record import CountEstimate
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
@@ -116,14 +116,16 @@ def _means_below(release: Release, of_means: Vector) -> Booleans:
 
 def _blind(release: Release) -> bool:
     """Return True if rows might have been clipped and the noise hides the norms of most rows."""
-    return release.clipped and release.lengths is not None and release.lengths.hidden
+    return release.clipped and release.lengths is not None and release.lengths.below_noise_level
 
 
 def unseen(release: Release) -> tuple[str, ...]:
-    """Return a warning if the norm histogram is detectable but the tail is not (`Clip.unseen`)."""
-    if release.lengths is None or release.lengths.hidden:
+    """Return a warning if the norm histogram is detectable but the tail is not."""
+    if release.lengths is None or release.lengths.below_noise_level:
         return ()
-    return (UNSEEN,) if Clip.of(release, release.second_moment()).unseen else ()
+    return (
+        (UNSEEN,) if ClippingBias.of(release, release.second_moment()).has_undetectable_tail else ()
+    )
 
 
 def deviations(release: Release) -> tuple[float, Vector]:

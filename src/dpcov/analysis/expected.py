@@ -12,10 +12,10 @@ from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
-from dpcov.published.norm_histogram import REACH
+from dpcov.published.norm_histogram import Z_95
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def correlation_errors(
 
 def half_widths(errors: Matrix) -> Matrix:
     """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
-    return np.minimum(REACH * errors, 1.0)
+    return np.minimum(Z_95 * errors, 1.0)
 
 
 def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
@@ -154,13 +154,15 @@ def repeated(release: Release, generator: np.random.Generator) -> Iterator[Relea
     Each simulated release has new noise with the distribution of this release.
     """
     whole = release.mapped(release.second_moment())
-    clip = Clip(release, whole)
+    clip = ClippingBias(release, whole)
     units = (whole - clip.expected()) / release.lattice.step**2
     while True:
         yield _again(release, units, clip, generator)
 
 
-def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
+def _again(
+    release: Release, units: Matrix, clip: ClippingBias, generator: np.random.Generator
+) -> Release:
     """Simulate one release.
 
     Parameters
@@ -171,7 +173,7 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
     units : ndarray, shape (d, d)
         Second moment of the transformed rows, in squared lattice steps.
 
-    clip : Clip
+    clip : ClippingBias
         Clipping bias of the release.
 
     generator : numpy.random.Generator
@@ -194,7 +196,9 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
         rows = release.count() * units_per_row(release.schema)
         value = round(rows + count.noise.simulate(generator))
         again = again.with_published("count", replace(count, value=value))
-    missing = (clip.drawn(generator) + clip.more(generator)) / release.lattice.step**2
+    missing = (
+        clip.draw_shape_error(generator) + clip.draw_total_error(generator)
+    ) / release.lattice.step**2
     drawn = units - missing + matrix.noise.simulate(generator)
     integers = np.rint(drawn * step).astype(np.int64)
     again = again.with_published("matrix", replace(matrix, units=integers))

@@ -20,7 +20,7 @@ from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import LONGEST, Cell, Row, Table
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.pairwise import assumed
@@ -382,7 +382,7 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    clip = None if release.lengths is None else Clip.of(release, release.second_moment())
+    clip = None if release.lengths is None else ClippingBias.of(release, release.second_moment())
     unknown = release.clipped and clip is None
     told = _said(release, clip, level, for_clipped_rows)
     of_means = partial(means_below_noise, release)
@@ -417,14 +417,14 @@ def several_intervals(
 
 
 def _said(
-    release: Release, clip: Clip | None, level: float, for_clipped_rows: bool
+    release: Release, clip: ClippingBias | None, level: float, for_clipped_rows: bool
 ) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
     told = assumed(release) + ((FINE,) if hardly_noisy(release) else ())
-    beyond = () if clip is None else (clip.beyond(level),)
+    beyond = () if clip is None else (clip.limits_in_words(level),)
     if for_clipped_rows:
         return (*told, SHORTENED if release.clipped else WHOLE, *beyond)
-    if clip is not None and clip.unseen:
+    if clip is not None and clip.has_undetectable_tail:
         told += (UNSEEN,)
     return (*told, COUNTED, *beyond) if release.clipped and clip is not None else told
 
@@ -515,7 +515,9 @@ class _Slopes:
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
         lengths = self._release.lengths
-        blind = lengths is not None and lengths.hidden  # noise hides the norms of most rows
+        blind = (
+            lengths is not None and lengths.below_noise_level
+        )  # noise hides the norms of most rows
         most = np.maximum(MOST_PRIOR * deviations, MOST_NOISE * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)

@@ -35,7 +35,7 @@ from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import denoise, left_of_noise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount
@@ -116,7 +116,7 @@ class PlausibleMoments:
         self._directions = None if alone else _Directions(release, self._law)
         if self._directions is None:
             self.center = starting_point(release)
-            self._clip = Clip(release, release.mapped(self.center))
+            self._clip = ClippingBias(release, release.mapped(self.center))
         else:
             self.center = release.unmapped(self._directions.center)
             self._clip = self._directions.clip
@@ -177,9 +177,9 @@ class PlausibleMoments:
         noise = self._law.simulate(draws)
         if self._directions is not None:
             noise = self._directions.left(noise)
-        noise -= self._clip.drawn(draws)
+        noise -= self._clip.draw_shape_error(draws)
         noise[-1, -1] = self._of_corner(noise, draws)
-        more, rounding = self._clip.more(draws), self._rounding.draw(rounding_draws)
+        more, rounding = self._clip.draw_total_error(draws), self._rounding.draw(rounding_draws)
         whole = self._release.unmapped(noise - more) + rounding
         if self._directions is None:
             return whole, whole
@@ -222,7 +222,7 @@ class _Directions:
         moment = release.mapped(release.with_count(release.second_moment()))
         if release.has_intercept:  # the row-count entry is at least the entry of one row
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
-        self.clip = Clip(release, moment)
+        self.clip = ClippingBias(release, moment)
         self._release, self._law = release, law
         least = LEAST * np.sqrt(law.diagonal_variance)
         self.center, self._values, self._vectors = _varying(moment, free, least)
@@ -397,7 +397,7 @@ def _plain(release: Release) -> Matrix:
     if release.lengths is None:
         return release.noisy()
     whole = release if release.denoise != "none" else denoise(release, "project")
-    taken = Clip(release, release.mapped(whole.second_moment())).expected()
+    taken = ClippingBias(release, release.mapped(whole.second_moment())).expected()
     return release.unmapped(release.noisy_mapped() + taken)
 
 

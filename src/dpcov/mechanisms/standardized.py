@@ -13,7 +13,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Above0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.denoise.clipped import UNLIKE
+from dpcov.denoise.clipped import COLUMN_LOSS_RELATIVE_SD
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
@@ -22,7 +22,7 @@ from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.published.kinds import DIRECTIONS, NoisySums
-from dpcov.published.norm_histogram import BINS, NormHistogram, bin_ends
+from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram, bin_upper_ends
 from dpcov.rows.moment import UNITS, longest_image, power_above
 from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
@@ -360,7 +360,7 @@ class Standardized(Mechanism):
             # The generator uses the noise stream of the release, so a seed also repeats the map.
             generator = simulation_generator(int(entropy.words(1)[0]))
             images = Images.by_direction(directions, self.directions_power, generator) or images
-        ends = bin_ends(images.typical, images.longest)
+        ends = bin_upper_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
         lengths = NormHistogram(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
@@ -446,10 +446,12 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
-    steps = np.arange(RADII_PER_DOUBLING * len(lengths.ends) / BINS)
-    squares = lengths.ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
-    taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
-    errors = np.hypot(noise * squares, weight * UNLIKE * taken / lattice.features)
+    steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
+    squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
+    taken = np.array(
+        [lengths.squared_norm_loss(math.sqrt(square)).root_mean_square for square in squares]
+    )
+    errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 
 

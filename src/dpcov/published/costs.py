@@ -99,7 +99,7 @@ def cost(
         case NoisySums(noise=noise):
             squared, absolute = pilot_sensitivities(Lattice.of(schema), guarantee.neighbors)
             return _of_numbers(noise, absolute, squared, extra)
-        case NormHistogram(law=noise):
+        case NormHistogram(noise=noise):
             return _of_numbers(noise, Fraction(rows * sides), Fraction(rows**2 * sides), extra)
         case EstimatedMatrix():
             return None

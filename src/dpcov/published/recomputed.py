@@ -26,7 +26,6 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.published.costs import cost
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Published
-from dpcov.published.norm_histogram import NormHistogram
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
@@ -155,8 +154,6 @@ def is_gaussian(answer: Published) -> bool:
     match answer:
         case EstimatedMatrix():
             return False
-        case NormHistogram():
-            return isinstance(answer.law, ScalarGaussian)
         case _:
             return isinstance(answer.noise, ScalarGaussian | GaussianOrthogonal)
 

@@ -322,9 +322,9 @@ def _answer_document(answer: Published, before: Published | None) -> dict[str, A
         case NormHistogram():
             return {
                 "kind": "norm histogram",
-                "ends": list(answer.ends),
+                "ends": list(answer.upper_ends),
                 "counts": list(answer.counts),
-                "noise": answer.law.to_json(),
+                "noise": answer.noise.to_json(),
             }
 
 
