@@ -404,7 +404,7 @@ def test_impossible_requests_are_refused() -> None:
         intervals(release, "median")  # type: ignore[arg-type]
     with pytest.raises(ReleaseError, match="no feature"):
         intervals(release, coefficients("nothing"))
-    with pytest.raises(ReleaseError, match="no law"):
+    with pytest.raises(ReleaseError, match="no known distribution"):
         intervals(changed(release, noise=None), "mean")
     alone = made(DATA[:20], epsilon=0.01, neighbors="replace-one")
     with pytest.raises(ReleaseError, match="trace only"):

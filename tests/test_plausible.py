@@ -248,7 +248,7 @@ def test_with_weights_the_corner_s_error_is_that_of_their_sum() -> None:
 
 def test_a_release_without_a_law_has_no_plausible_errors() -> None:
     asked = {"sampling": False, "generator": simulation_generator(1)}
-    with pytest.raises(ReleaseError, match="no law"):
+    with pytest.raises(ReleaseError, match="no known distribution"):
         PlausibleMoments(changed(made("gaussian"), noise=None), **asked)
     without = changed(made("gaussian"), noise=None)
     assert np.array_equal(estimate(without), without.with_count(without.second_moment()))

@@ -579,7 +579,7 @@ def priced(n=20_000):
 
 def ends_at_eight(lengths, *_):
     """As it was: to the longest row that shows; beyond 8 times the mean square, to the end."""
-    shows = np.array(lengths.counts) > 5 * lengths.law.standard_deviation
+    shows = np.array(lengths.counts) > 5 * lengths.noise.standard_deviation
     farthest = lengths.upper_ends[np.flatnonzero(shows).max()]
     typical = lengths.upper_ends[0] * 2**OCTAVES_BELOW_TYPICAL
     return math.sqrt(farthest if farthest <= 64 * typical else lengths.upper_ends[-1])

@@ -447,10 +447,10 @@ def test_damaged_looks_are_refused():
     document = former(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1))
     look, sums = document["directions"], document["sums"]
     for damage, said in (
-        ({"sums": sums | {"values": sums["values"][1:]}}, "sums of a look"),
-        ({"directions": look | {"directions": look}}, "no looks of its own"),
-        ({"directions": look | {"sums": sums}}, "no looks of its own"),
-        ({"directions": look | {"unit_count": 7}}, "unit_count|same table"),
+        ({"sums": sums | {"values": sums["values"][1:]}}, "pilot query does not have 9 sums"),
+        ({"directions": look | {"directions": look}}, "has queries of its own"),
+        ({"directions": look | {"sums": sums}}, "has queries of its own"),
+        ({"directions": look | {"unit_count": 7}}, "unit_count"),
     ):
         with pytest.raises(ReleaseError, match=said):
             from_text(json.dumps(document | damage), "file")

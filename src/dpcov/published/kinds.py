@@ -1,8 +1,8 @@
-"""What a mechanism can publish: a few frozen kinds, each complete in itself.
+"""Kinds of answers that a mechanism can publish.
 
 A release consists of rounds. A round asks one query, and publishes the answer as one of these
 kinds. Each kind states the distribution of its noise. The exception is `EstimatedMatrix`: some
-mechanisms of papers sample their answer, so their error has no known distribution.
+mechanisms from papers sample their answer, so the error has no known distribution.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
 
 Query = Literal["count", "pilot", "directions", "directions trace", "norms", "matrix", "trace"]
-# Names of the queries for the second moment, if its directions determine the map of the last round.
+# Names of the queries for a second moment whose directions determine the map of the last round.
 DIRECTIONS: dict[Query, Query] = {"matrix": "directions", "trace": "directions trace"}
 
 
 class _ByValue:
-    """Equality by all fields, with arrays compared entry by entry."""
+    """Base class with equality by all fields. Arrays are compared entry by entry."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ class NoisySums:
 
 
 def content(value: Any) -> Any:
-    """Return the content of an answer as nested tuples of numbers and bytes, to hash it."""
+    """Return the content of an answer as nested tuples of numbers and bytes, for a hash."""
     if isinstance(value, np.ndarray):
         return value.tolist() if value.dtype == object else value.tobytes()
     if is_dataclass(value):

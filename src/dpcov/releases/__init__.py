@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     Which = Literal["covariance", "correlation", "second_moment"]
 
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-NAMED = 5  # Number of features that the short form of a release names.
-ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
-LARGEST_FILE = 2**33  # Bytes. The largest possible schema needs less.
-SMALLEST_VARIANCE = 1e-12  # Variance of an encoded feature. Below it, all correlations are 0.
+MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release names.
+# Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
+ROUNDING_FRACTION = 1e-13
+MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
+# Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
+MIN_VARIANCE = 1e-12
 
 
 class VoidReleaseWarning(UserWarning):
@@ -156,9 +158,9 @@ class Release(Record):
         True
 
         """
-        door, apart = self.provenance.get("door"), ("version", "door", "not_protected")
-        told = [fact for name, fact in self.provenance.items() if name not in apart]
-        return ", ".join([*told, *([f"read as {door}"] if door else [])])
+        source, apart = self.provenance.get("door"), ("version", "door", "not_protected")
+        facts = [fact for name, fact in self.provenance.items() if name not in apart]
+        return ", ".join([*facts, *([f"read as {source}"] if source else [])])
 
     def not_protected(self) -> str:
         """Return a sentence on everything that the release discloses without protection.
@@ -351,7 +353,7 @@ class Release(Record):
         """
         _, covariance = self._encoded()
         variances = np.diag(covariance)
-        flat = variances <= SMALLEST_VARIANCE
+        flat = variances <= MIN_VARIANCE
         deviations = np.sqrt(np.where(flat, 1.0, variances))
         correlation = covariance / np.outer(deviations, deviations)
         correlation[flat, :] = correlation[:, flat] = 0.0
@@ -444,10 +446,10 @@ class Release(Record):
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
             raise ReleaseError(
-                "This release has entries that are too large to compute with. Its file is damaged, "
-                "or its denoised matrix is not positive semidefinite: denoise it again."
+                "The release contains numbers that are too large. Its file is damaged, or its "
+                "denoised matrix is not positive semidefinite; denoise the release again."
             )
-        nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
+        nothing = np.abs(np.diag(centred)) <= ROUNDING_FRACTION * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
         count = max(self.count(), 1.0)
@@ -503,7 +505,7 @@ class Release(Record):
         Raises
         ------
         ReleaseError
-            There is no matrix with this name.
+            The matrix does not exist.
         NotReleasedError
             The release does not contain the matrix.
 
@@ -521,7 +523,8 @@ class Release(Record):
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(
-                f"There is no matrix {which!r}. Choose: covariance, correlation, second_moment."
+                f"The matrix {which!r} does not exist. "
+                "Choose: covariance, correlation, second_moment."
             )
         intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
         matrix: Matrix = getattr(self, which)()
@@ -549,7 +552,7 @@ class Release(Record):
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
         if self.group is not None:
             together = self.group.together.in_words()
-            return f"Of the releases by {self.group.column!r} all together: {together}"
+            return f"All releases by {self.group.column!r} together: {together}"
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -654,15 +657,15 @@ class Release(Record):
         """
         from dpcov.releases.file import from_text
 
-        text = read_text(path, "release", ReleaseError, most=LARGEST_FILE)
+        text = read_text(path, "release", ReleaseError, most=MAX_FILE_BYTES)
         loaded = from_text(text, shown(path))
         if loaded.may_be_void:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
 
     def _facts(self) -> dict[str, str]:
-        """Return short facts about the release, by name."""
-        names, more = self.columns[:NAMED], len(self.columns) - NAMED
+        """Return the short description of the release, by the name of each fact."""
+        names, more = self.columns[:MAX_NAMED_FEATURES], len(self.columns) - MAX_NAMED_FEATURES
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
@@ -682,6 +685,7 @@ class Release(Record):
         return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
+        """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.not_released is None:
@@ -698,7 +702,7 @@ class Release(Record):
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
-        return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
+        return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
 
 
 def load(path: str | Path) -> Release:
