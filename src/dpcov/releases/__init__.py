@@ -20,7 +20,7 @@ from dpcov.core.show.table import LONGEST, Row, Table
 from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
 from dpcov.published import record
-from dpcov.published.kinds import NoisyCount
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
@@ -34,6 +34,21 @@ if TYPE_CHECKING:
 
     Which = Literal["covariance", "correlation", "second_moment"]
 
+# Names that `dir(release)` lists, which are the stable ones.
+PUBLIC_NAMES = (
+    *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
+    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
+    *("load", "guarantee_in_words", "not_protected", "not_released"),
+)
+# Attributes until version 0.2: the kind of answer that has the value, and its name there.
+FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
+    "sums": (NoisySums, None),
+    "trace_noise": (NoisyTrace, "noise"),
+    "published_trace": (NoisyTrace, "value"),
+    "count_noise": (NoisyCount, "noise"),
+    "published_count": (NoisyCount, "value"),
+}
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
 MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release names.
 # Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
@@ -106,6 +121,24 @@ class Release(Record):
     True
 
     """
+
+    def __dir__(self) -> list[str]:
+        """Return the public names. Other names belong to the analyses of dpcov."""
+        return sorted(PUBLIC_NAMES)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute that release objects had until version 0.2, with a warning."""
+        if name not in FORMER_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kind, part = FORMER_NAMES[name]
+        instead = f"release.find({kind.__name__})"
+        warnings.warn(
+            f"Release.{name} is deprecated and goes in version 0.5. Use {instead}.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        answer: Any = self.find(kind)
+        return answer if part is None or answer is None else getattr(answer, part)
 
     @property
     def whole_guarantee(self) -> Guarantee:
