@@ -196,10 +196,8 @@ def _again(
         rows = release.count() * units_per_row(release.schema)
         value = round(rows + count.noise.simulate(generator))
         again = again.with_published("count", replace(count, value=value))
-    missing = (
-        clip.draw_shape_error(generator) + clip.draw_total_error(generator)
-    ) / release.lattice.step**2
-    drawn = units - missing + matrix.noise.simulate(generator)
+    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
+    drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
     integers = np.rint(drawn * step).astype(np.int64)
     again = again.with_published("matrix", replace(matrix, units=integers))
     method: Method = release.denoise  # type: ignore[assignment]

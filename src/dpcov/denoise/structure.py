@@ -161,9 +161,8 @@ class Structure:
             left += matrix - inside
             matrix = self._spectrum(inside + right, trace)
             right += inside - matrix
-            if np.linalg.norm(matrix - before) <= PROJECTION_TOLERANCE * np.linalg.norm(
-                matrix - start
-            ):
+            change, whole = np.linalg.norm(matrix - before), np.linalg.norm(matrix - start)
+            if change <= PROJECTION_TOLERANCE * whole:
                 break
         return matrix
 
