@@ -309,7 +309,7 @@ def test_the_noise_of_the_mapped_moment_has_the_stated_size(
 ) -> None:
     """Control: as if the directions round cost nothing. No row may be clipped."""
     radius = "dpcov.mechanisms.standardized.best_radius"
-    monkeypatch.setattr(radius, lambda lengths, *_: lengths.ends[-1] ** 0.5)
+    monkeypatch.setattr(radius, lambda lengths, *_: lengths.upper_ends[-1] ** 0.5)
     rows, half = door(related()), replace(TWO, directions_share=0.5)
     ratios = noise_ratios(lambda seed: made_of(rows, seed, half), rows, range(60))
     error = np.std(ratios) / np.sqrt(len(ratios))

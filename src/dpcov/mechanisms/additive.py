@@ -196,7 +196,7 @@ def answers(
 ) -> tuple[Round, ...]:
     """Return the rounds of a second moment: the noisy matrix and the noisy trace.
 
-    The parameters are those of `published`.
+    The function `published` documents the parameters.
     """
     lattice, guarantee = moment.lattice, calibration.guarantee
     count = moment.unit_count if guarantee.neighbors == Neighbors.REPLACE_ONE else None

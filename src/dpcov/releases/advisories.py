@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 VOID = (
-    "A version before 0.2.0 made this release. The guarantee is void unless the data came from "
-    "Parquet, Arrow or NumPy, without persons and without conditions. Make a new release; "
-    "both releases count against the budget."
+    "Made by a version before 0.2.0. The guarantee is void unless the data came from Parquet, "
+    "Arrow or NumPy, without persons and without conditions. Make a new release; both releases "
+    "count against the budget."
 )
 FIRST_FIXED_VERSION = (0, 3)  # First version without the faults below.
 MORE = "See SECURITY.md, advisory of version 0.3."

@@ -238,7 +238,9 @@ class ReleaseDocument(DocumentModel):
             raise ValueError("the queries of the rounds are out of order, or one occurs twice")
         replaces = self.guarantee.neighbors == Neighbors.REPLACE_ONE
         if replaces != (self.unit_count is not None):
-            raise ValueError("unit_count must be there under replace-one, and only then")
+            raise ValueError(
+                "unit_count is required under replace-one, and forbidden under add-remove"
+            )
         if self.group is not None and self.table.privacy_unit.column is not None:
             raise ValueError("a release with a group cannot have a privacy unit of persons")
         return self

@@ -246,7 +246,9 @@ class FormerDocument(DocumentModel):
             if (pilot.sums, pilot.directions, pilot.lengths) != (None, None, None):
                 raise ValueError("the directions query has queries of its own")
         if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
-            raise ValueError("unit_count must be there under replace-one, and only then")
+            raise ValueError(
+                "unit_count is required under replace-one, and forbidden under add-remove"
+            )
         return self
 
 
