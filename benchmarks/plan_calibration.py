@@ -61,7 +61,7 @@ from datasets import (
     wine,
 )
 from dpcov.api.plans import _Planner
-from dpcov.api.plans.simulated import Guess
+from dpcov.api.plans.simulated import Assumptions
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.cli.demo import write_table
 from dpcov.core.entropy import Entropy, simulation_generator
@@ -148,7 +148,7 @@ TABLES: dict[str, Callable[[], Halves]] = {
 }
 
 
-def guesses(rows: RememberedRows) -> dict[str, Guess]:
+def guesses(rows: RememberedRows) -> dict[str, Assumptions]:
     """The defaults, and what somebody would suppose who knows another table of the kind."""
     schema, moment = rows.schema, rows.second_moments()[0]
     exact = moment.units.astype(float) * moment.lattice.step**2 / moment.unit_count
@@ -169,11 +169,11 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
     explained = min(0.9, _digit(_typically_explained(schema, covariance, vary)))
     known = PureDP(KNOWN_EPSILON)
     return {
-        "defaults": Guess(),
-        "two numbers": Guess(typical, correlation=correlation),
-        "each column": Guess(typical, spreads, correlation),
-        "all numbers": Guess(typical, spreads, correlation, means=means, explained=explained),
-        "a release": Guess(like=_released(_automatic(schema, known), rows, known, 0)),
+        "defaults": Assumptions(),
+        "two numbers": Assumptions(typical, correlation=correlation),
+        "each column": Assumptions(typical, spreads, correlation),
+        "all numbers": Assumptions(typical, spreads, correlation, means=means, explained=explained),
+        "a release": Assumptions(like=_released(_automatic(schema, known), rows, known, 0)),
     }
 
 
@@ -248,7 +248,7 @@ def _ratios(
     mechanism: Mechanism,
     rows: RememberedRows,
     epsilon: float,
-    supposed: dict[str, Guess],
+    supposed: dict[str, Assumptions],
     name: str,
     is_automatic: bool,
 ) -> Iterator[dict[str, Any]]:

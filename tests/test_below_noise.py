@@ -21,8 +21,8 @@ from dpcov.analysis.below_noise import below_noise, contains_zero, flags, senten
 from dpcov.analysis.correlation import blocks, correlations
 from dpcov.analysis.covariance import covariances
 from dpcov.analysis.declared import commands
-from dpcov.analysis.drowned import means_below_noise
 from dpcov.analysis.intervals import SHORTENED, UNSEEN, WHOLE, Intervals
+from dpcov.analysis.noise_warnings import means_below_noise
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.core.show.plain import json_text
@@ -163,7 +163,7 @@ def test_means_have_one_rule_too() -> None:
     assert found.document()["mean_below_noise"].tolist() == flagged.tolist()
     assert dpcov.intervals(made, "mean").below_noise.tolist() == flagged.tolist()
     assert summary(made).document()["means_below_noise"] == named
-    assert any(f"The means of {named[0]}" in sentence for sentence in dpcov.drowned(made))
+    assert any(f"The means of {named[0]}" in sentence for sentence in dpcov.noise_warnings(made))
 
 
 @pytest.mark.parametrize("name", [name for name in commands() if name != "sample"])

@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.analysis.drowned import deviations
 from dpcov.analysis.intervals import intervals
+from dpcov.analysis.noise_warnings import deviations
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings

@@ -15,8 +15,8 @@ import pytest
 import dpcov
 from analysis_tables import schema, table, trace_only, without_intercept
 from dpcov.analysis.declared import commands, sections
-from dpcov.analysis.drowned import drowned
 from dpcov.analysis.expected import correlation_standard_errors
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.analysis.summary import summary
 from dpcov.errors import NotReleasedError
 from dpcov.releases import Release
@@ -138,7 +138,7 @@ def test_a_release_says_what_it_does_not_hold(made, reason) -> None:
     assert reason in release._repr_html_()
     assert reason in found.summary()
     assert found.document()["not_released"] == release.not_released
-    assert (reason in "".join(drowned(release))) == (reason != "without an intercept")
+    assert (reason in "".join(noise_warnings(release))) == (reason != "without an intercept")
     assert "not released" not in repr(few_directions(held=10))
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov.analysis.correlation import correlations
 from dpcov.analysis.covariance import covariances
-from dpcov.analysis.drowned import drowned
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.analysis.plausible import sampling_errors
 from dpcov.analysis.spectrum import noisy_spectrum
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.api.plans.rows_like import rows_like
-from dpcov.api.plans.simulated import Guess, SimulatedTable
+from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.cli.drafts import draft
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise.structure import Structure
@@ -141,7 +141,7 @@ def test_a_column_without_a_single_cell_drowns_alone():
         made = dpcov.release(table, schema=schema(), seed=seed, epsilon=2.0)
         assert made.mean()[1] == pytest.approx(20, abs=0.5)
         assert missing_shares(made)["x"] > 0.9
-        assert any("means of x" in sentence for sentence in drowned(made))
+        assert any("means of x" in sentence for sentence in noise_warnings(made))
         assert np.isfinite(made.covariance()).all()
         assert -10 <= made.mean()[2] <= 10
 
@@ -349,7 +349,7 @@ def test_a_file_of_it_is_read_back(tmp_path):
 
 def test_tables_can_be_imagined_like_it():
     lattice = Lattice.of(schema())
-    table = SimulatedTable.of(schema(), lattice, Guess(like=NOISY))
+    table = SimulatedTable.of(schema(), lattice, Assumptions(like=NOISY))
     marked = table.encoded[:, 1] > 0
     assert marked.mean() == pytest.approx(0.3, abs=0.05)
     assert not table.encoded[marked, 0].any()

@@ -12,7 +12,7 @@ import dpcov
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.api.plans import _Planner
 from dpcov.api.plans.rows_like import moments_like, rows_like
-from dpcov.api.plans.simulated import Guess, SimulatedTable
+from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
@@ -114,7 +114,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
     facts = Trials(SCHEMA, rows.second_moments()[0], ROWS, targets_of(SCHEMA, None)).measured(
         [released(1, "standardized", rho, seed) for seed in range(40)]
     )
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Assumptions(like=like))
     trials = planner.trials(ROWS)
     means, covariance = moments_like(like, SCHEMA)
     low = np.array([0.0 if feature.is_indicator else -1.0 for feature in SCHEMA.features])
@@ -133,7 +133,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
 
 
 def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, monkeypatch):
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Assumptions(like=like))
     trials, truths = planner.trials(ROWS), []
 
     def measured(self, releases):
@@ -153,7 +153,7 @@ def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, mo
 
 def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
     lattice = Lattice.of(SCHEMA)
-    moment = SimulatedTable.of(SCHEMA, lattice, Guess(like=like)).moment(10**6)
+    moment = SimulatedTable.of(SCHEMA, lattice, Assumptions(like=like)).moment(10**6)
     sums = moment.units[:-1, -1].astype(float) / lattice.intercept_units * lattice.step / 1e6
     assert sums == pytest.approx(moments_like(like, SCHEMA)[0], abs=1e-6)
 

@@ -10,7 +10,7 @@ import pytest
 
 import dpcov
 from dpcov.api.plans import _Planner, plan
-from dpcov.api.plans.simulated import Guess
+from dpcov.api.plans.simulated import Assumptions
 from dpcov.api.plans.simulated_rows import SimulatedRows, simulated_releases
 from dpcov.api.plans.trials import Errors, Trials, targets_of
 from dpcov.core.entropy import Entropy
@@ -134,8 +134,8 @@ def shown(mechanism: str, budget: Budget, repeats: int) -> Errors:
     return trials.measured([released(1, mechanism, budget, seed) for seed in range(repeats)])
 
 
-def like() -> Guess:
-    return Guess(like=released(0, "matrix-laplace", PureDP(1e4), 0))
+def like() -> Assumptions:
+    return Assumptions(like=released(0, "matrix-laplace", PureDP(1e4), 0))
 
 
 @pytest.mark.slow
@@ -152,8 +152,8 @@ def like() -> Guess:
     ids=str,
 )
 def test_a_simulation_predicts_what_releases_of_a_table_like_it_lose(mechanism, budget, repeats):
-    guess, facts = like(), shown(mechanism, budget, repeats)
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, guess)
+    assumptions, facts = like(), shown(mechanism, budget, repeats)
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, assumptions)
     trials = planner.trials(ROWS)
     few = replace(trials, source=SimulatedRows(SCHEMA, planner.table.encoded, ROWS // 4))
     right, wrong = (

@@ -237,7 +237,7 @@ def _ran(line: str, data: Any, role: Role, door: Door, book: Book) -> Outcome:
 
 
 # What the noise decides, and what is left in a ledger that others spent from.
-NOISY = re.compile(r'"(left|uninformative|drowned)": (\{[^}]*\}|\[[^\]]*\]|\w+)')
+NOISY = re.compile(r'"(left|uninformative|noise_warnings|drowned)": (\{[^}]*\}|\[[^\]]*\]|\w+)')
 ON_FILES = ("CSV", "TSV", "gzip", "CSV, records = lines", "Parquet", "SQLite", "DuckDB file")
 
 

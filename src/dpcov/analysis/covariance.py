@@ -9,9 +9,9 @@ import numpy as np
 from dpcov.analysis.below_noise import LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
-from dpcov.analysis.drowned import drowned, means_below_noise
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import require_matrix
+from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
 from dpcov.releases.dates import length, shown
@@ -45,7 +45,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     figures = {"mean": release.mean()}
     deviations = np.sqrt(np.diag(covariance))
     below = means_below_noise(release)
-    notes = (*drowned(release), *assumed(release))
+    notes = (*noise_warnings(release), *assumed(release))
     ends: dict[str, Vector] = {}
     covers = None
     if shown_unasked(release):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,12 +11,13 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.below_noise import FLAG, LEVEL, below_noise, contains_zero, sentence
-from dpcov.analysis.drowned import means_below_noise
+from dpcov.analysis.noise_warnings import means_below_noise
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.rounding import hardly_noisy
 from dpcov.analysis.statistics import Means, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import LONGEST, Cell, Row, Table
 from dpcov.denoise.clipped import Clip
@@ -65,10 +65,6 @@ UNSEEN = (
     "Rows too few to be detected may hold much of what the columns vary by. Intervals assume how "
     "such tails go on, and the table's own figures may be outside. for_clipped_rows=True gives "
     "intervals without that assumption, which are for the clipped rows only."
-)
-FORMER = (
-    "The option guaranteed is now called for_clipped_rows. These intervals are for the clipped "
-    "rows only."
 )
 
 
@@ -148,7 +144,7 @@ class Intervals(Result):
     @property
     def guaranteed(self) -> bool:
         """Former name of `for_clipped_rows`."""
-        warnings.warn(FORMER, FutureWarning, stacklevel=2)
+        warn_of_former_name("guaranteed", "for_clipped_rows")
         return self.for_clipped_rows
 
     @property
@@ -305,7 +301,7 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
     """Return whether intervals are for the clipped rows, by either name of the option."""
     if guaranteed is None:
         return for_clipped_rows
-    warnings.warn(FORMER, FutureWarning, stacklevel=3)
+    warn_of_former_name("guaranteed", "for_clipped_rows", depth=2)
     return guaranteed
 
 

@@ -12,10 +12,10 @@ import scipy
 
 from dpcov.analysis.below_noise import RULE
 from dpcov.analysis.declared import FEATURES, TARGET, command, section
-from dpcov.analysis.drowned import unseen
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.moments import require_matrix, solve, spreads
+from dpcov.analysis.noise_warnings import unseen
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.plausible import estimate, sampling_errors
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
@@ -23,6 +23,7 @@ from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED, Picture, Result
 from dpcov.core.show.table import ALWAYS, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
@@ -50,7 +51,7 @@ SAMPLING_ONLY = (
 NO_TEST = "No F test and no test of R-squared: both would ignore the privacy noise."
 GONE = (
     "OLS.{name} is NaN, because an F test ignores the privacy noise. Use the intervals of the "
-    "coefficients; a later version removes this name."
+    "coefficients; version {version} removes this name."
 )
 
 
@@ -426,7 +427,7 @@ def ols(
 
 def _gone(name: str) -> float:
     """Warn that an attribute will be removed, and return NaN."""
-    warnings.warn(GONE.format(name=name), FutureWarning, stacklevel=3)
+    warnings.warn(GONE.format(name=name, version=REMOVAL_VERSION), FutureWarning, stacklevel=3)
     return float("nan")
 
 

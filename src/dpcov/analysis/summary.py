@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.drowned import deviations, drowned, means_below_noise
 from dpcov.analysis.expected import (
     NO_LAW,
     NOTHING_SHOWS,
@@ -14,6 +13,7 @@ from dpcov.analysis.expected import (
     correlations_below_noise,
     half_widths,
 )
+from dpcov.analysis.noise_warnings import deviations, means_below_noise, noise_warnings
 from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def summary(release: Release) -> Found:
     """Return the summary that `dpcov show` prints."""
     accuracy, errors = _accuracy(release)
-    below = [sentence for sentence in drowned(release) if sentence != release.not_released]
+    below = [sentence for sentence in noise_warnings(release) if sentence != release.not_released]
     notes, described = [*large_delta(release), *below, *accuracy], facts(release)
     document = {
         **carried(release),

@@ -549,7 +549,7 @@ class Release:
 
         See Also
         --------
-        :func:`dpcov.drowned` : Warnings about a count that is below the noise level.
+        :func:`dpcov.noise_warnings` : Warnings about a count that is below the noise level.
 
         Notes
         -----
@@ -611,7 +611,7 @@ class Release:
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+        :func:`dpcov.noise_warnings` : Warnings about means that are below the noise level.
 
         Examples
         --------

@@ -1,8 +1,8 @@
 """Simulated tables from public numbers, so that a plan can predict the error of a release.
 
 The error of a release depends on the standard deviations and correlations of the columns. The
-schema does not contain these numbers. A `Guess` contains your assumptions about them, from public
-knowledge and never from the data.
+schema does not contain these numbers. You state them in `Assumptions`, from public knowledge and
+never from the data.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CATEGORY_POWER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class Assumptions:
     """Assumptions about a table for `plan`, from public knowledge.
 
     Parameters
@@ -100,8 +100,8 @@ class Guess:
 
     Examples
     --------
-    >>> guess = Guess(spread=0.3, means={"age": 40.0})
-    >>> guess.typical_correlation
+    >>> assumptions = Assumptions(spread=0.3, means={"age": 40.0})
+    >>> assumptions.typical_correlation
     0.25
 
     """
@@ -203,18 +203,18 @@ class SimulatedTable:
     encoded: Matrix
 
     @classmethod
-    def of(cls, schema: Schema, lattice: Lattice, guess: Guess) -> SimulatedTable:
+    def of(cls, schema: Schema, lattice: Lattice, assumptions: Assumptions) -> SimulatedTable:
         """Simulate a table that fits the assumptions."""
-        guess.check(schema)
-        if guess.like is None:
-            encoded = simulated_rows(schema, guess)
+        assumptions.check(schema)
+        if assumptions.like is None:
+            encoded = simulated_rows(schema, assumptions)
         else:
             generator, count = np.random.default_rng(SEED), max(MIN_ROWS, len(schema.features))
-            encoded = rows_like(guess.like, schema, count, generator)
+            encoded = rows_like(assumptions.like, schema, count, generator)
             if not has_gaps(schema):
-                mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
+                mean = _mean_of_moments(*moments_like(assumptions.like, schema), lattice)
                 return cls(schema, lattice, mean, encoded)
-            encoded = _with_gaps(schema, encoded, missing_shares(guess.like), generator)
+            encoded = _with_gaps(schema, encoded, missing_shares(assumptions.like), generator)
         return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
 
     def moment(self, rows: int) -> SecondMoment:
@@ -297,7 +297,7 @@ def _mean_of_moments(means: Matrix, covariance: Matrix, lattice: Lattice) -> Mat
     return mean if lattice.intercept_units else mean[:-1, :-1]
 
 
-def simulated_rows(schema: Schema, guess: Guess) -> Matrix:
+def simulated_rows(schema: Schema, assumptions: Assumptions) -> Matrix:
     """Simulate encoded rows with a Gaussian copula.
 
     The columns have smaller correlations than the normal scores of the copula. The function
@@ -308,7 +308,7 @@ def simulated_rows(schema: Schema, guess: Guess) -> Matrix:
     schema : Schema
         Schema of the table.
 
-    guess : Guess
+    assumptions : Assumptions
         Assumptions about the table.
 
     Returns
@@ -318,16 +318,18 @@ def simulated_rows(schema: Schema, guess: Guess) -> Matrix:
 
     """
     count = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(schema.features)))
-    laws = _laws(schema, guess)
-    size, explained = guess.correlation, guess.explained or 0.0
+    laws = _laws(schema, assumptions)
+    size, explained = assumptions.correlation, assumptions.explained or 0.0
     for _ in range(FITTING_ROUNDS):
         found = _relations(schema, _rows(schema, laws, size, explained, MIN_ROWS))
         if found is None:
             break
-        size = min(MAX_SCORE_CORRELATION, size * guess.correlation / max(found[0], MIN_VARIATION))
-        if guess.explained is not None:
-            left = (1 - explained) * (1 - guess.explained) / max(1 - found[1], MIN_VARIATION)
-            explained = min(max(1 - left, guess.explained), MAX_SCORE_EXPLAINED)
+        size = min(
+            MAX_SCORE_CORRELATION, size * assumptions.correlation / max(found[0], MIN_VARIATION)
+        )
+        if assumptions.explained is not None:
+            left = (1 - explained) * (1 - assumptions.explained) / max(1 - found[1], MIN_VARIATION)
+            explained = min(max(1 - left, assumptions.explained), MAX_SCORE_EXPLAINED)
     return _rows(schema, laws, size, explained, count)
 
 
@@ -417,30 +419,30 @@ def _rows(
     return np.hstack(parts)
 
 
-def _laws(schema: Schema, guess: Guess) -> dict[str, Matrix]:
+def _laws(schema: Schema, assumptions: Assumptions) -> dict[str, Matrix]:
     """Return ascending quantiles of each numeric column.
 
     The means alternate between the two sides of the midpoints.
     """
     return {
-        name: _bounded(*_law(guess, name, column, 1 if at % 2 else -1))
+        name: _bounded(*_law(assumptions, name, column, 1 if at % 2 else -1))
         for at, (name, column) in enumerate(schema.encoded_columns.items())
         if not isinstance(column, Categorical)
     }
 
 
-def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, float]:
+def _law(assumptions: Assumptions, name: str, column: Numeric, side: int) -> tuple[float, float]:
     """Return the mean and the standard deviation of an encoded column, as the bounds allow.
 
     Unless the assumptions state a mean, the mean differs from the midpoint by the typical standard
     deviation. The argument `side` is the sign of the difference.
     """
-    spread = guess.spreads.get(name, guess.spread)
-    if name in guess.means:
-        mean = (guess.means[name] - column.midpoint) / column.half_range
+    spread = assumptions.spreads.get(name, assumptions.spread)
+    if name in assumptions.means:
+        mean = (assumptions.means[name] - column.midpoint) / column.half_range
         mean = float(np.clip(mean, 2 * EDGE - 1, 1 - 2 * EDGE))
     else:
-        mean = side * min(guess.spread, MAX_MEAN_SHARE * math.sqrt(1 - spread**2))
+        mean = side * min(assumptions.spread, MAX_MEAN_SHARE * math.sqrt(1 - spread**2))
     return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
 
 

@@ -12,7 +12,7 @@ import pytest
 import dpcov
 from dpcov.analysis import intervals
 from dpcov.analysis.below_noise import MOST
-from dpcov.analysis.drowned import UNSEEN, deviations, drowned
+from dpcov.analysis.noise_warnings import UNSEEN, deviations, noise_warnings
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.releases import NoisyCount, lengths
 from tables_for_tests import correlated
@@ -29,20 +29,20 @@ def release(count=20_000, seed=1, **request):
 
 def of_noise(made):
     """Results below the noise level, without the tail."""
-    return [sentence for sentence in drowned(made) if sentence != UNSEEN]
+    return [sentence for sentence in noise_warnings(made) if sentence != UNSEEN]
 
 
 def test_many_rows_and_a_large_budget_drown_nothing():
-    assert drowned(release()) == ()
-    assert drowned(release(mechanism="gaussian", rho=1.0, epsilon=None)) == ()
+    assert noise_warnings(release()) == ()
+    assert noise_warnings(release(mechanism="gaussian", rho=1.0, epsilon=None)) == ()
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
 def test_few_rows_are_said_to_be_drowned(mechanism):
     for seed in range(5):
         made = release(60, seed, mechanism=mechanism, epsilon=0.1)
-        assert drowned(made)
-        assert drowned(made)[0].startswith("The number of rows is below the noise level")
+        assert noise_warnings(made)
+        assert noise_warnings(made)[0].startswith("The number of rows is below the noise level")
 
 
 def test_no_row_left_is_said():
@@ -50,7 +50,7 @@ def test_no_row_left_is_said():
     empty = [one for one in made if one.count() <= 0]
     assert empty
     for one in empty:
-        (sentence,) = drowned(one)
+        (sentence,) = noise_warnings(one)
         assert "none is left" in sentence
 
 
@@ -59,11 +59,11 @@ def test_a_public_count_is_never_drowned_but_means_may_be(mechanism):
     asked = {"neighbors": "replace-one", "mechanism": mechanism}
     made = release(60, **asked, epsilon=1.0)
     assert made.count() == 60
-    (sentence,) = drowned(made)
+    (sentence,) = noise_warnings(made)
     assert sentence.startswith("The means of x0, x1, x2 are below the noise level:")
     alone = release(60, **asked, epsilon=0.1)
     assert alone.published is None
-    assert "trace only" in drowned(alone)[0]
+    assert "trace only" in noise_warnings(alone)[0]
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
@@ -71,7 +71,7 @@ def test_many_columns_are_counted_not_named(mechanism):
     table = correlated(60, 8, seed=2)
     asked = {"neighbors": "replace-one", "mechanism": mechanism, "epsilon": 1.0}
     made = dpcov.release(table, lower=-1, upper=1, seed=1, **asked)
-    assert "x0, x1, x2 and 5 more" in drowned(made)[0]
+    assert "x0, x1, x2 and 5 more" in noise_warnings(made)[0]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
         made = dpcov.release(table, lower=-bound, upper=bound, rho=0.5, seed=1)
         assert made.lengths is not None
         assert not made.lengths.hidden
-        assert (UNSEEN in drowned(made)) == said
+        assert (UNSEEN in noise_warnings(made)) == said
         fit = dpcov.ols(made, "x0")
         assert (UNSEEN in fit.tables()[0].notes) == said
         assert (UNSEEN in fit.document().get("assumed", ())) == said
@@ -133,10 +133,10 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
 
 
 def test_without_an_intercept_or_a_law_nothing_is_claimed():
-    assert drowned(release(60, intercept=0.0, epsilon=0.1)) == ()
+    assert noise_warnings(release(60, intercept=0.0, epsilon=0.1)) == ()
     made = release(mechanism="eigenvector-sampling")
     assert made.noise is None
-    assert drowned(made) == ()
+    assert noise_warnings(made) == ()
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
@@ -151,14 +151,14 @@ def test_the_stated_deviation_of_the_count_is_about_the_real_one(mechanism):
 
 def test_control_the_sentences_follow_the_noise():
     made = release(2000, mechanism="matrix-laplace")
-    assert drowned(made) == ()
+    assert noise_warnings(made) == ()
     louder = replace(made, noise=made.noise.rescaled(1e3))
-    means_alone = [one.split(":")[0] for one in drowned(louder)]
+    means_alone = [one.split(":")[0] for one in noise_warnings(louder)]
     assert means_alone == [
         "The means of x0, x1, x2 are below the noise level"
     ]  # the count has its own
     louder = replace(louder, count_noise=ScalarLaplace(1000 * made.count_noise.scale))
-    assert [one.split(":")[0] for one in drowned(louder)] == [
+    assert [one.split(":")[0] for one in noise_warnings(louder)] == [
         "The number of rows is below the noise level",
         "The means of x0, x1, x2 are below the noise level",
     ]
@@ -177,4 +177,6 @@ def test_the_command_line_says_it_in_text_and_in_json(tmp_path):
             for options in ((), ("--json",))
         )
         assert "The number of rows is below the noise level" in text
-        assert json.loads(found)["drowned"] == list(drowned(made))
+        printed = json.loads(found)
+        assert printed["noise_warnings"] == list(noise_warnings(made))
+        assert printed["drowned"] == printed["noise_warnings"]  # former key, until version 0.5

@@ -25,7 +25,7 @@ UNSEEN = (
 )
 
 
-def drowned(release: Release) -> tuple[str, ...]:
+def noise_warnings(release: Release) -> tuple[str, ...]:
     """Return a sentence for each of count and means that are below the noise level.
 
     The rule is that of `dpcov.analysis.below_noise`. Means are also below it if noise hides how
