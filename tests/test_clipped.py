@@ -114,7 +114,7 @@ def _moment(intercept: float) -> np.ndarray:
 
 
 def along(release: dpcov.Release) -> np.ndarray:
-    """Images of the columns of the table, of length 1."""
+    """Transformed columns of the table, of length 1."""
     images = np.eye(P) if release.linear_map is None else release.linear_map
     return np.stack([image / np.linalg.norm(image) for image in images.T], axis=1)
 

@@ -199,7 +199,7 @@ def test_the_intercept_is_a_product_whose_second_part_blocks_can_hold(radius, in
 @pytest.mark.parametrize("radius", [0.3, 1.0, 1.1, 1000.0])
 def test_images_have_steps_that_are_powers_of_two_and_no_longer_rows_than_a_radius(radius):
     plain = Lattice(3, math.sqrt(3), TAU)
-    images, relative = plain.of_images(radius), plain.relative(radius)
+    images, relative = plain.for_transform(radius), plain.relative(radius)
     assert math.frexp(images.step)[0] == 0.5
     assert UNIT // 2 < images.side <= relative.side == UNIT
     assert images.bound <= relative.bound

@@ -184,7 +184,7 @@ def test_all_that_a_task_sent_is_added_by_one_other(cluster, monkeypatch):
         yield pa.record_batch([sorted(found)], names=["sender"])
 
     received = []
-    monkeypatch.setattr(spark_module, "_mapped", lambda frame, *_: received.append(frame))
+    monkeypatch.setattr(spark_module, "_map_batches", lambda frame, *_: received.append(frame))
     spark_module.merged_sums(sums)
     monkeypatch.undo()
     found = [row.sender for row in received[0].mapInArrow(senders, "sender bigint").collect()]

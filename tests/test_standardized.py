@@ -28,7 +28,7 @@ from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
-from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.releases.lengths import SHORTEST, bin_ends
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap, power_above
@@ -141,7 +141,11 @@ def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
     _, absolute = standardized.pilot_sensitivities(lattice, neighbors)
     spent = absolute / laws.look.scale
     spent += sides * lattice.unit.max_rows / laws.counts.scale
-    for images in (lattice.relative(), lattice.of_images(0.7), lattice.of_images(1.9)):
+    for images in (
+        lattice.relative(),
+        lattice.for_transform(0.7),
+        lattice.for_transform(1.9),
+    ):
         scale = Fraction(2 * laws.final.at(images).matrix.scale)
         release = images.nuclear(neighbors) / scale
         assert epsilon * (1 - Fraction(1, 10**12)) <= spent + release <= epsilon
@@ -157,7 +161,11 @@ def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
     squared, _ = standardized.pilot_sensitivities(lattice, neighbors)
     spent = squared / (2 * laws.look.variance)
     spent += sides * Fraction(lattice.unit.max_rows) ** 2 / (2 * laws.counts.variance)
-    for images in (lattice.relative(), lattice.of_images(0.7), lattice.of_images(1.9)):
+    for images in (
+        lattice.relative(),
+        lattice.for_transform(0.7),
+        lattice.for_transform(1.9),
+    ):
         release = images.frobenius_squared(neighbors) / (2 * laws.final.at(images).matrix.variance)
         assert spent + release == Fraction(3, 8)
     assert laws.final == laws.final.at(lattice.relative())
@@ -214,7 +222,7 @@ def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
         of_grid = units * power_above(2 * images.longest) / 2**20
         allowed = np.minimum(of_grid, deviation / 16)
         on_grid = of_grid <= allowed
-        grid = Lattice.of(schema).of_images(images.longest).step
+        grid = Lattice.of(schema).for_transform(images.longest).step
         for value in (-1.0, 0.0, 1.0):
             steps = ((value - found) / units / grid)[on_grid]
             assert np.array_equal(steps, np.rint(steps))
@@ -240,7 +248,7 @@ def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows
         .paths[0]
         .directions.matrix
     )
-    images = Images(LinearMap.focused(np.eye(features), 9.0), 9.0, 1.0, rows)
+    images = RowTransform(LinearMap.focused(np.eye(features), 9.0), 9.0, 1.0, rows)
     found = standardized.look_radius(images, law, features)
     assert 1 <= found <= standardized.MAX_RADIUS_FACTOR
     noise = math.sqrt(law.diagonal_variance * features) / Q**2 * found**2  # of a direction

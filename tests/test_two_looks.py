@@ -24,10 +24,10 @@ from dpcov.denoise import best_estimate, denoise
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, additive, gaussian
 from dpcov.mechanisms.choice import GOALS, choose
-from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import nuclear_calibration
+from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.mechanisms.standardized import (
     BY_COLUMN,
     BY_DIRECTION,
@@ -42,7 +42,7 @@ from dpcov.mechanisms.standardized import (
 )
 from dpcov.releases import Release
 from dpcov.releases.file import from_text
-from dpcov.rows.moment import Lattice, longest_image
+from dpcov.rows.moment import Lattice, max_transformed_norm
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
@@ -73,7 +73,7 @@ def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> 
     return mechanism(rows, **asked)
 
 
-def looked(rows: Rows, images: Images, laws: Any) -> Release:
+def looked(rows: Rows, images: RowTransform, laws: Any) -> Release:
     """The second look, at these images."""
     radius = min(MAX_RADIUS_FACTOR * images.typical, images.longest)
     grid, spent, draws = drawn(laws, rows.lattice(), radius, Entropy.seeded(1))
@@ -207,7 +207,7 @@ def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
     except MechanismError:
         return
     assert laws.paths[0].directions is not None
-    after = laws.paths[0].directions.at(plain.of_images(radius))
+    after = laws.paths[0].directions.at(plain.for_transform(radius))
     most = float(laws.paths[0].directions.matrix.frobenius_squared)
     assert float(after.matrix.frobenius_squared) <= most * (1 + 2e-5)
 
@@ -261,9 +261,9 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     shown = np.zeros((5, 5))
     shown[:4, :4] = 50 * np.diag([4.0, 0, 1, 9]) + 20
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
-    monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (shown, law))
+    monkeypatch.setattr("dpcov.mechanisms.row_transform.shown", lambda *_: (shown, law))
     laws = gaussian.calibration(rows.lattice().relative(), guarantee, Fraction(1, 10), 0, 0.05)
-    shape = Images.by_direction(looked(rows, images, laws), 1.0, simulation_generator(1))
+    shape = RowTransform.by_direction(looked(rows, images, laws), 1.0, simulation_generator(1))
     assert shape is not None
     spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
     back = np.linalg.inv(shape.map.matrix() @ np.linalg.inv(images.map.matrix()))
@@ -279,9 +279,9 @@ def test_no_row_adds_more_to_the_second_look_than_a_row_of_its_radius() -> None:
     made_of(rows)
     _, second = rows.asked[1]
     shape, radius = second["transform"], door(table).schema.effective_radius
-    longest = longest_image(shape.matrix(), shape.center, radius)
+    longest = max_transformed_norm(shape.matrix(), shape.center, radius)
     least = second["lattice"]
-    more = {"radius": longest, "lattice": door(table).lattice().of_images(longest)}
+    more = {"radius": longest, "lattice": door(table).lattice().for_transform(longest)}
 
     def added(row: Any, asked: Any) -> float:
         """Trace of what it adds, in squared units of the images."""

@@ -33,7 +33,7 @@ from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.mechanisms import additive, radius, standardized
-from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.papers import separate
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
@@ -354,13 +354,13 @@ def _exact_path() -> Any:
 
 def _exact_directions() -> Any:
     """The whitening map depends on an exact trace."""
-    by = Images.by_direction.__func__  # type: ignore[attr-defined]
+    by = RowTransform.by_direction.__func__  # type: ignore[attr-defined]
 
     def leak(kind: Any, release: Any, power: float, generator: Any) -> Any:
         trace = MOMENTS[-1].trace() / max(MOMENTS[-1].lattice.bound, 1)
         return by(kind, release, min(1.0, power * (0.5 + 1 / (1 + trace))), generator)
 
-    return patch.object(Images, "by_direction", classmethod(leak))
+    return patch.object(RowTransform, "by_direction", classmethod(leak))
 
 
 def _exact_grid() -> Any:

@@ -103,8 +103,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_focused_maps.py",
         "tests/test_encoder.py",
         "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",
-        "tests/test_images.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
-        "tests/test_images.py::test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
+        "tests/test_row_transform.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
+        "tests/test_row_transform.py::test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
     ),
     "src/dpcov/rows/schema.py": (
         "tests/test_schema.py",
@@ -135,7 +135,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_what_is_published_is_the_sum_plus_draws_of_the_stated_laws",
         "tests/conformance/test_mechanisms.py::"
         "test_a_sum_beyond_64_bits_is_published_as_the_largest_number",
-        "tests/test_images.py",
+        "tests/test_row_transform.py",
     ),
     "src/dpcov/mechanisms/gaussian.py": (*ADDITIVE, REFUSED),
     "src/dpcov/mechanisms/pure.py": (*ADDITIVE, REFUSED),
@@ -209,8 +209,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_accounting.py::test_a_private_radius_takes_a_second_pass",
         "tests/conformance/test_radius_accounting.py",
     ),
-    "src/dpcov/papers/mapped.py": (
-        "tests/papers/test_mapped.py",
+    "src/dpcov/papers/transformed.py": (
+        "tests/papers/test_transformed.py",
         "tests/test_standardized.py",
     ),
     "src/dpcov/mechanisms/standardized.py": (
@@ -220,7 +220,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_missing.py::test_a_look_takes_means_and_spreads_of_the_cells_that_are_there",
         "tests/test_missing.py::test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark",
     ),
-    "src/dpcov/mechanisms/images.py": ("tests/test_images.py", "tests/test_two_looks.py"),
+    "src/dpcov/mechanisms/row_transform.py": (
+        "tests/test_row_transform.py",
+        "tests/test_two_looks.py",
+    ),
     "src/dpcov/papers/additive_wishart.py": (
         "tests/papers/test_wishart_calibration.py",
         "tests/papers/test_additive_wishart.py",
@@ -342,7 +345,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_releases.py",
         "tests/test_release_files.py",
         "tests/test_old_files.py",
-        "tests/test_images.py::test_an_intercept_that_no_map_explains_is_refused",
+        "tests/test_row_transform.py::test_an_intercept_that_no_map_explains_is_refused",
         "tests/test_lengths.py::test_a_file_brings_the_counts_back_and_refuses_damaged_ones",
         "tests/test_count.py::test_the_count_and_its_law_survive_the_file",
         "tests/test_count.py::test_a_file_without_a_count_loads_and_one_without_its_law_is_refused",

@@ -35,7 +35,7 @@ def round_rows(n, seed=0):
 def noticed(monkeypatch, mechanism, rows, rho=2.0):
     """The steps, as (map, radius), and the last release, as (radius or radii, its rho)."""
     looks, last = [], []
-    right = heavy_tailed.pilot_query, heavy_tailed.release_at, heavy_tailed.release_mapped
+    right = heavy_tailed.pilot_query, heavy_tailed.release_at, heavy_tailed.release_transformed
     calibrated = heavy_tailed.gaussian.calibration
 
     def look(rows, shape, radius, *rest):
@@ -57,7 +57,7 @@ def noticed(monkeypatch, mechanism, rows, rho=2.0):
 
     monkeypatch.setattr(heavy_tailed, "pilot_query", look)
     monkeypatch.setattr(heavy_tailed, "release_at", at)
-    monkeypatch.setattr(heavy_tailed, "release_mapped", mapped)
+    monkeypatch.setattr(heavy_tailed, "release_transformed", mapped)
     monkeypatch.setattr(heavy_tailed.gaussian, "calibration", calibration)
     mechanism(rows, budget=ZCDP(rho), neighbors=SWAP, entropy=Entropy.seeded(1))
     return looks, last[-2:]  # laws of theory are built before as well

@@ -15,7 +15,7 @@ from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Gaussian, Preconditioned, additive, radius
-from dpcov.papers import mapped, preconditioned
+from dpcov.papers import preconditioned, transformed
 from dpcov.releases import Release
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
@@ -187,11 +187,11 @@ def last_radius(far, seed, rho=1e-3):
     rows[:far] *= 10
     source = open_rows(rows / 100, Schema.from_bounds(-1, 1, NAMES, intercept=0.0))
     law = radius.count_law(source.lattice(), Fraction(rho) / 2, 0)
-    radii = np.sqrt(D * mapped.SQUARED_RADIUS_GRID)
+    radii = np.sqrt(D * transformed.SQUARED_RADIUS_GRID)
     shape = LinearMap.rounded(100 * np.eye(D))
     entropy = Entropy.seeded(seed)
     clipped = D**1.5 / np.sqrt(2 * 0.01)
-    return mapped.private_radius(source, shape, radii, law, clipped, entropy) / np.sqrt(D)
+    return transformed.private_radius(source, shape, radii, law, clipped, entropy) / np.sqrt(D)
 
 
 def test_the_last_radius_reaches_rows_that_matter_however_few_bins_tell():

@@ -182,13 +182,13 @@ def test_the_parts_of_whitened_add_up_to_the_budget(neighbors):
 @pytest.mark.parametrize("intercept", [0.0, 0.3])
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_whitened_releases_mapped_rows_at_the_stated_rho(monkeypatch, neighbors, intercept):
-    given, final = [], whitened.release_mapped
+    given, final = [], whitened.release_transformed
 
     def last(*arguments, rho, extra, guarantee, **rest):
         given.append((rho, extra, guarantee.budget))
         return final(*arguments, rho=rho, extra=extra, guarantee=guarantee, **rest)
 
-    monkeypatch.setattr(whitened, "release_mapped", last)
+    monkeypatch.setattr(whitened, "release_transformed", last)
     rows, _ = normal_rows(20_000, 100.0)
     made = released(rows, Whitened(), neighbors=neighbors, intercept=intercept)
     rho = Whitened().calibrate(made.lattice, BUDGET, neighbors).rho

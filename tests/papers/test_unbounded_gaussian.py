@@ -180,7 +180,7 @@ def test_all_steps_together_keep_the_budget(budget, neighbors):
 def test_what_looks_leave_goes_to_the_release(monkeypatch, condition):
     costs, given = [], []
     votes, average = EigenvalueEstimator.__call__, StableAverage.__call__
-    final = unbounded_gaussian.release_mapped
+    final = unbounded_gaussian.release_transformed
 
     def look(self, *arguments):
         costs.append(Fraction(self.mu) ** 2)
@@ -197,7 +197,7 @@ def test_what_looks_leave_goes_to_the_release(monkeypatch, condition):
 
     monkeypatch.setattr(EigenvalueEstimator, "__call__", look)
     monkeypatch.setattr(StableAverage, "__call__", space)
-    monkeypatch.setattr(unbounded_gaussian, "release_mapped", last)
+    monkeypatch.setattr(unbounded_gaussian, "release_transformed", last)
     rows, _ = normal_rows(enough(3), condition)
     released(rows)
     total = UnboundedGaussian().calibrate(Lattice(3, 1.0), BUDGET, Neighbors.ADD_REMOVE).total

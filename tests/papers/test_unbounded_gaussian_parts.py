@@ -257,7 +257,7 @@ def test_what_is_left_goes_to_the_release_with_the_variance_for_rounding(monkeyp
     given, shape = [], LinearMap.rounded(np.eye(3))
     monkeypatch.setattr(UnboundedGaussian, "_learned", lambda *_: (shape, Fraction(5)))
     monkeypatch.setattr(
-        unbounded_gaussian, "release_mapped", lambda *a, **rest: given.append(rest) or "made"
+        unbounded_gaussian, "release_transformed", lambda *a, **rest: given.append(rest) or "made"
     )
     made = UnboundedGaussian(radius_share=0.25, trace_share=0.125)(
         rows_of(np.zeros((2, 3))), budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1)

@@ -135,7 +135,7 @@ def choose(
     if max(1, 2 * rare) < lattice.features and not schema.gaps:
         mechanism = BY_DIRECTION
         reason = "estimates means and principal directions first, then adds less noise"
-    if goal == "frobenius":  # nearly equal noise in all directions (see `Images.by_direction`)
+    if goal == "frobenius":  # nearly equal noise in all directions (`RowTransform.by_direction`)
         mechanism = replace(mechanism, power=0.0, directions_power=0.5)
     mechanism = replace(mechanism, loss_weight=LOSS_WEIGHTS[goal])
     with suppress(MechanismError):

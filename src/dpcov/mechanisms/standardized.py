@@ -17,14 +17,14 @@ from dpcov.denoise.clipped import UNLIKE
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.images import MIN_COUNT_SDS, Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
 from dpcov.releases import Sums
 from dpcov.releases.lengths import BINS, Lengths, bin_ends
-from dpcov.rows.moment import UNITS, longest_image, power_above
+from dpcov.rows.moment import UNITS, max_transformed_norm, power_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -354,7 +354,9 @@ class Standardized(Mechanism):
             directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
             # The generator uses the noise stream of the release, so a seed also repeats the map.
             generator = simulation_generator(int(entropy.words(1)[0]))
-            images = Images.by_direction(directions, self.directions_power, generator) or images
+            images = (
+                RowTransform.by_direction(directions, self.directions_power, generator) or images
+            )
         ends = bin_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
@@ -456,12 +458,12 @@ def drawn(
     The noise distributions on the new lattice cost as much as `laws`, because the radius depends on
     the data only through earlier rounds.
     """
-    lattice = plain.of_images(radius)
+    lattice = plain.for_transform(radius)
     there = laws.at(lattice)
     return lattice, there, additive.Draws.of(there, entropy)
 
 
-def look_radius(images: Images, law: MatrixLaw, p: int) -> float:
+def look_radius(images: RowTransform, law: MatrixLaw, p: int) -> float:
     """Return the clipping radius of the directions query.
 
     The radius is 1 to `MAX_RADIUS_FACTOR` times the root mean square norm of the transformed rows.
@@ -506,7 +508,7 @@ class Spread:
     gaps: Mapping[int, int] = field(default_factory=dict)
     astray: float = 0.0
 
-    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
+    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> RowTransform:
         """Return the standardizing transformation.
 
         The transformation subtracts the center and divides each feature by a power of its standard
@@ -523,11 +525,11 @@ class Spread:
         on_grid : bool
             True to round the units and the step of the center to powers of two. Bounds, midpoints
             and categories are then multiples of the quantisation step of the transformed rows
-            (`Lattice.of_images`).
+            (`Lattice.for_transform`).
 
         Returns
         -------
-        Images
+        RowTransform
             Transformation of the rows, with the norms of the transformed rows.
 
         """
@@ -538,16 +540,16 @@ class Spread:
         matrix, center = np.eye(len(units)), self.center.copy()
         if on_grid:
             units = np.exp2(np.rint(np.log2(units)))
-            longest = longest_image(np.diag(1 / units), center, schema.effective_radius)
+            longest = max_transformed_norm(np.diag(1 / units), center, schema.effective_radius)
             fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / CENTER_STEPS_PER_SD
             steps = np.minimum(units * (power_above(2 * longest) / UNITS), fine)
             center = np.rint(center / steps) * steps  # a variance is at most 1, so 1 is a multiple
         for at, mark in self.gaps.items():  # a missing cell becomes 0 in the transformed row
             matrix[at, mark] = center[at]
             center[at] *= 1 - center[mark]
-        reached = Images.reached(matrix / units[:, None], center, schema)
+        reached = RowTransform.reached(matrix / units[:, None], center, schema)
         root_mean_square = math.sqrt(np.sum(self.variances / units**2))
-        return Images(*reached, min(reached[1], root_mean_square), self.count)
+        return RowTransform(*reached, min(reached[1], root_mean_square), self.count)
 
 
 def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[int, int]) -> Spread:

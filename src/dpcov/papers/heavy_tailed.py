@@ -24,7 +24,6 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
-from dpcov.papers.mapped import last_laws, release_at, release_mapped
 from dpcov.papers.preconditioned import SPECTRUM_SLACK, number_of_rows, pilot_query
 from dpcov.papers.primitives.bounded_moments import (
     STEP_TRUNCATION_ERROR,
@@ -34,6 +33,7 @@ from dpcov.papers.primitives.bounded_moments import (
     sample_size,
     steps,
 )
+from dpcov.papers.transformed import last_laws, release_at, release_transformed
 from dpcov.rows.moment import LinearMap
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class HeavyTailed(Mechanism):
             radius = min(goal, longest(shape, lattice))
             final = gaussian.calibration(lattice.relative(), guarantee, left, extra, share)
             return release_at(self, rows, shape, radius, final, entropy)
-        return release_mapped(
+        return release_transformed(
             self,
             rows,
             shape,

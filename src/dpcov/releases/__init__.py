@@ -26,7 +26,7 @@ from dpcov.errors import ReleaseError
 from dpcov.releases import dates, held
 from dpcov.releases.advisories import VOID, advisories
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
-from dpcov.rows.moment import Lattice, longest_image, units_per_row
+from dpcov.rows.moment import Lattice, max_transformed_norm, units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
@@ -381,7 +381,7 @@ class Release:
         longest = self.schema.effective_radius
         if self.linear_map is not None:
             exclusive = self.schema.indicators.values()
-            longest = longest_image(self.linear_map, self.center, longest, exclusive)
+            longest = max_transformed_norm(self.linear_map, self.center, longest, exclusive)
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:

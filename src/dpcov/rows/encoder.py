@@ -414,29 +414,29 @@ class Encoder:
                     np.multiply(rows, roots, out=rows)
                     np.rint(rows, out=rows)
             else:
-                unmapped = scratch.array("unmapped", self._inputs + 1, count)
-                self.columns.write(encoded, unmapped)
-                self._mapped(self._map, unmapped[: self._inputs], roots, rows)
+                inputs = scratch.array("inputs", self._inputs + 1, count)
+                self.columns.write(encoded, inputs)
+                self._transform(self._map, inputs[: self._inputs], roots, rows)
             if not self._inside:
                 _certify(rows, self._side)
         whole[features] = self.intercept if roots is None else np.rint(roots * self.intercept)
         return whole[: self._dimension]
 
-    def _mapped(
+    def _transform(
         self,
         linear_map: LinearMap,
-        unmapped: Matrix,
+        inputs: Matrix,
         roots: Matrix | None,
         rows: Matrix,
     ) -> None:
         """Apply the linear map to the encoded rows and write the result to `rows`."""
-        np.subtract(unmapped, self._offsets, out=unmapped)
+        np.subtract(inputs, self._offsets, out=inputs)
         if roots is not None:
-            np.multiply(unmapped, roots, out=unmapped)
-        np.rint(unmapped, out=unmapped)
-        np.clip(unmapped, -FINE_UNITS, FINE_UNITS, out=unmapped)
+            np.multiply(inputs, roots, out=inputs)
+        np.rint(inputs, out=inputs)
+        np.clip(inputs, -FINE_UNITS, FINE_UNITS, out=inputs)
         factor = 1 / (self._step * FINE_UNITS)
-        np.rint(linear_map.apply(unmapped) * factor, out=rows)
+        np.rint(linear_map.apply(inputs) * factor, out=rows)
 
     def fine_rows(self, batch: pa.RecordBatch) -> tuple[Matrix, Matrix | None]:
         """Encode a batch on a lattice that is 2^20 times finer, for mechanisms that need all rows.

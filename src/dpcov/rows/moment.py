@@ -132,7 +132,7 @@ class Lattice:
         radius = self.radius if radius is None else radius
         return replace(self, radius=radius, side=UNITS, step=radius / UNITS)
 
-    def of_images(self, radius: float) -> Lattice:
+    def for_transform(self, radius: float) -> Lattice:
         """Return a lattice for standardized rows, whose step is 2^-20 of a power of two.
 
         The power is the smallest that is at least the radius. Values on the lattice of the schema
@@ -404,7 +404,7 @@ FINE_UNITS = 2**40
 MAX_HALVINGS = 200  # Maximum number of halvings of the bound and the step of a feature.
 
 
-def longest_image(
+def max_transformed_norm(
     matrix: Matrix,
     center: Matrix | None,
     radius: float,

@@ -23,9 +23,9 @@ from dpcov.rows.sources.level import FilteredSource, with_tested
 from dpcov.rows.sources.packed import (
     Query,
     add_part,
-    images,
+    integer_rows,
     merged,
-    sums_of_images,
+    sums_of_ranked,
     sums_of_rows,
     unpacked,
 )
@@ -54,9 +54,9 @@ TYPES = {  # Arrow type of each Spark type.
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-SUMS = "part bigint, units bigint, integers binary"
-IMAGES = "id binary, rank bigint, image binary"
-PLACE_EXPRESSION = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
+SUM_COLUMNS = "part bigint, units bigint, integers binary"
+ROW_COLUMNS = "id binary, rank bigint, integers binary"
+PLACE_EXPRESSION = "row_number() OVER (PARTITION BY id ORDER BY rank, integers) AS place"
 MERGERS = 8  # Maximum number of sums that reach the driver.
 STREAM = "A streaming data frame never ends. Pass a data frame that is read from stored data."
 CHANGING = (
@@ -206,11 +206,13 @@ def packed_sums(query: Query, frame: Any) -> Any:
     """
     unit = query.schema.unit
     if unit is None:
-        return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
-    ranked = _mapped(frame, functools.partial(images, query), IMAGES)
+        return _map_batches(frame, functools.partial(sums_of_rows, query), SUM_COLUMNS)
+    ranked = _map_batches(frame, functools.partial(integer_rows, query), ROW_COLUMNS)
     # A failed task returns a row without an id. Such a row comes first in its group and is kept.
-    chosen = ranked.selectExpr("id", "image", PLACE_EXPRESSION).where(f"place <= {unit.max_rows}")
-    return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
+    chosen = ranked.selectExpr("id", "integers", PLACE_EXPRESSION).where(
+        f"place <= {unit.max_rows}"
+    )
+    return _map_batches(chosen, functools.partial(sums_of_ranked, query), SUM_COLUMNS)
 
 
 def merged_sums(sums: Any) -> Any:
@@ -232,7 +234,7 @@ def merged_sums(sums: Any) -> Any:
 
     """
     by_task = sums.selectExpr("*", "spark_partition_id() AS task").repartition(MERGERS, "task")
-    return _mapped(by_task.drop("task"), merged, SUMS)
+    return _map_batches(by_task.drop("task"), merged, SUM_COLUMNS)
 
 
 def is_spark(source: Source) -> bool:
@@ -268,7 +270,7 @@ def _is_deterministic(frame: Any) -> bool:
     return not (_CHANGING.search(plan) or _SAMPLED.search(plan))
 
 
-def _mapped(
+def _map_batches(
     frame: Any, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], columns: str
 ) -> Any:
     """Apply a task to a frame."""

@@ -30,7 +30,7 @@ SQUARED_RADIUS_GRID = 2.0 ** (np.arange(-16, 49) / 4)
 MIN_COUNT_SNR = 4.6
 
 
-def release_mapped(
+def release_transformed(
     mechanism: Mechanism,
     rows: Rows,
     shape: LinearMap,
@@ -103,7 +103,7 @@ def last_laws(
     radius_share: float,
     trace_share: float,
 ) -> tuple[ScalarGaussian, additive.Calibration]:
-    """Return the noise of the counts and of the second moment of `release_mapped`.
+    """Return the noise of the counts and of the second moment of `release_transformed`.
 
     Some mechanisms learn the remaining budget only during the run. Such a mechanism calls this
     function before it spends anything, for the smallest and the largest remaining budget. All other

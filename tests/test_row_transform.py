@@ -23,11 +23,11 @@ from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms import RETIRED, Gaussian, mechanism_named
 from dpcov.mechanisms.additive import Draws, published
-from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.moment import LinearMap, longest_image
+from dpcov.rows.moment import LinearMap, max_transformed_norm
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
@@ -86,7 +86,7 @@ def test_no_row_is_mapped_beyond_the_radius_and_some_come_near(
     if ball:  # of a radius below the radius of the corners
         radius = 0.3
         rows *= np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
-    longest = longest_image(matrix, center, radius)
+    longest = max_transformed_norm(matrix, center, radius)
     lengths = np.linalg.norm((rows - center) @ matrix.T, axis=1)
     assert lengths.max() <= longest * (1 + 1e-12)
     if p == 1:
@@ -95,7 +95,7 @@ def test_no_row_is_mapped_beyond_the_radius_and_some_come_near(
     if not ball:  # a corner is as far as can be, where axes are only stretched
         stretched = np.diag(np.diag(matrix))
         lengths = np.linalg.norm((corners - center) @ stretched, axis=1)
-        assert longest_image(stretched, center, radius) == pytest.approx(lengths.max())
+        assert max_transformed_norm(stretched, center, radius) == pytest.approx(lengths.max())
 
 
 @given(st.integers(0, 10**6), st.floats(0.5, 4.0))
@@ -112,21 +112,21 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
         [[x, *a, *b] for x, a, b in itertools.product([-1.0, 1.0], levels[0], levels[1])]
     )
     shortened = rows * np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
-    applied, longest = Images.reached(units, center, declared)
+    applied, longest = RowTransform.reached(units, center, declared)
     lengths = np.linalg.norm((shortened - center) @ applied.matrix(), axis=1)
     assert lengths.max() <= longest * (1 + 1e-12)
     if radius >= np.sqrt(3):
         whole = np.linalg.norm((rows - center) @ units, axis=1).max()
         of_ball = np.linalg.norm(units, 2) * (radius + np.linalg.norm(center))
         assert longest == pytest.approx(min(whole, of_ball))
-        assert longest <= longest_image(units, center, radius)
+        assert longest <= max_transformed_norm(units, center, radius)
 
 
 def test_images_of_rows_are_whole_within_the_longest() -> None:
     rows = door(narrow())
-    shape = Images.by_direction(looked(rows), 1.0, simulation_generator(1))
+    shape = RowTransform.by_direction(looked(rows), 1.0, simulation_generator(1))
     assert shape is not None
-    lattice = rows.lattice().of_images(shape.longest)
+    lattice = rows.lattice().for_transform(shape.longest)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     at = {"radius": shape.longest, "transform": shape.map, "lattice": lattice}
     moment, draws = rows.second_moments(**at)[0], Draws.of(laws, Entropy.seeded(1))
@@ -149,7 +149,7 @@ def test_a_release_tells_its_center_where_some_features_are_about_their_midpoint
     center: list[float],
 ) -> None:
     rows, shape = door(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
-    lattice = rows.lattice().of_images(4.0)
+    lattice = rows.lattice().for_transform(4.0)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     moment = rows.second_moments(radius=4.0, transform=shape, lattice=lattice)[0]
     draws = Draws.of(laws, Entropy.seeded(1))
@@ -171,7 +171,7 @@ def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
 def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors, power: float) -> None:
     table = narrow()
     look = looked(door(table), neighbors, 1e9)
-    shape = Images.by_direction(look, power, simulation_generator(1))
+    shape = RowTransform.by_direction(look, power, simulation_generator(1))
     assert shape is not None
     assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
     wanted = fractional_matrix_power(np.cov(table.T, bias=True), -power / 2)
@@ -200,8 +200,8 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     moment[:p, -1] = t * count * means
     moment[-1, -1] = rows * t**2
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
-    monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (moment, law))
-    shape = Images.by_direction(look, 1.0, simulation_generator(1))
+    monkeypatch.setattr("dpcov.mechanisms.row_transform.shown", lambda *_: (moment, law))
+    shape = RowTransform.by_direction(look, 1.0, simulation_generator(1))
     assert shape is not None
     spread = mixed @ mixed.T + deviation * np.sqrt(5) * np.eye(p)
     wanted = fractional_matrix_power(spread / np.linalg.norm(spread, 2), -0.5)
@@ -209,9 +209,9 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     assert shape.map.center == pytest.approx(means)
     typical = np.sqrt(np.trace(wanted @ spread @ wanted) / count)
     assert shape.typical == pytest.approx(min(typical, shape.longest), rel=1e-5)
-    assert shape.longest == longest_image(shape.map.matrix(), shape.map.center, 2.0)
+    assert shape.longest == max_transformed_norm(shape.map.matrix(), shape.map.center, 2.0)
     moment[:p, -1] *= 100
-    far = Images.by_direction(look, 1.0, simulation_generator(1))
+    far = RowTransform.by_direction(look, 1.0, simulation_generator(1))
     assert far is not None
     assert np.abs(far.map.center) == pytest.approx(np.minimum(1, 100 * np.abs(means)))
 

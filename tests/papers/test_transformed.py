@@ -8,7 +8,7 @@ import pytest
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, Guarantee, Neighbors, Unit
 from dpcov.mechanisms import Gaussian, radius
-from dpcov.papers import mapped
+from dpcov.papers import transformed
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -31,11 +31,11 @@ def test_radius_and_release_spend_rho_after_the_rounding(neighbors, given, monke
         seen.update(final=final, radius=radius)
         return "the release"
 
-    monkeypatch.setattr(mapped, "private_radius", private_radius)
-    monkeypatch.setattr(mapped, "release_at", release_at)
+    monkeypatch.setattr(transformed, "private_radius", private_radius)
+    monkeypatch.setattr(transformed, "release_at", release_at)
     rows = open_rows(np.zeros((4, P)), SCHEMA)
     lattice, rho = rows.lattice(), Fraction(1, 2)
-    made = mapped.release_mapped(
+    made = transformed.release_transformed(
         Gaussian(),
         rows,
         IDENTITY,
@@ -63,7 +63,7 @@ def test_a_center_is_stated_wherever_a_feature_has_one(center):
     rows = open_rows(np.full((9, P), 0.5), SCHEMA)
     shape = LinearMap.rounded(np.eye(P), center=np.array(center))
     final = Gaussian().calibrate(rows.lattice(), ZCDP(0.5), Neighbors.ADD_REMOVE)
-    made = mapped.release_at(Gaussian(), rows, shape, 2.0, final, Entropy.seeded(1))
+    made = transformed.release_at(Gaussian(), rows, shape, 2.0, final, Entropy.seeded(1))
     assert (made.center is None) == (not any(center))
     assert made.center is None or made.center.tolist() == center
     assert made.linear_map.tolist() == np.eye(P).tolist()
@@ -82,7 +82,7 @@ class Silent:
     """A law of noise that is 0, or always the same, and said to reach `noise_alone` rows."""
 
     def __init__(self, draw=0, noise_alone=0.0):
-        self.draw, self.standard_deviation = draw, noise_alone / mapped.MIN_COUNT_SNR
+        self.draw, self.standard_deviation = draw, noise_alone / transformed.MIN_COUNT_SNR
 
     def samples(self, count, entropy):
         return np.full(count, self.draw)
@@ -104,7 +104,7 @@ def test_the_radius_is_the_least_beyond_which_few_rows_show(far, clipped, noise_
     values[:100, 0], values[100:, 1] = 0.2, min(far, 1.0)
     rows = open_rows(values, SCHEMA)
     radii = np.array([0.125, 0.25, 0.5, 1.0])
-    found = mapped.private_radius(
+    found = transformed.private_radius(
         rows, IDENTITY, radii, Silent(0, noise_alone), clipped, Entropy.seeded(1)
     )
     assert found == expected
@@ -114,5 +114,7 @@ def test_noise_is_added_to_the_counts():
     rows = open_rows(np.zeros((0, P)), SCHEMA)
     radii = np.array([0.25, 0.5, 1.0])
     for draw, expected in ((10, 1.0), (-10, 0.25)):
-        found = mapped.private_radius(rows, IDENTITY, radii, Silent(draw), 5.0, Entropy.seeded(1))
+        found = transformed.private_radius(
+            rows, IDENTITY, radii, Silent(draw), 5.0, Entropy.seeded(1)
+        )
         assert found == expected

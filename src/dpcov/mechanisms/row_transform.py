@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.denoise import shown
-from dpcov.rows.moment import LinearMap, longest_image
+from dpcov.rows.moment import LinearMap, max_transformed_norm
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -25,7 +25,7 @@ MIN_COUNT_SDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class RowTransform:
     """Transformation of the rows, with the norms of the transformed rows.
 
     Attributes
@@ -56,11 +56,13 @@ class Images:
         The bound holds for every row that the schema allows.
         """
         known = center, schema.effective_radius, schema.indicators.values()
-        nearest = LinearMap.focused(matrix, longest_image(matrix, *known), center)
-        return nearest, longest_image(nearest.matrix(), *known)
+        nearest = LinearMap.focused(matrix, max_transformed_norm(matrix, *known), center)
+        return nearest, max_transformed_norm(nearest.matrix(), *known)
 
     @classmethod
-    def by_direction(cls, look: Release, power: float, draws: np.random.Generator) -> Images | None:
+    def by_direction(
+        cls, directions: Release, power: float, draws: np.random.Generator
+    ) -> RowTransform | None:
         """Return the whitening map that a directions query estimates.
 
         The result is None if no direction is above the noise level. The map subtracts the mean and
@@ -72,18 +74,34 @@ class Images:
         proportional to the standard deviation of the direction. This choice suits results in which
         small directions matter as much as large directions.
 
-        The argument `look` is the result of the directions query. The argument `power` is from 0
-        to 1. The argument `draws` is a source of simulated noise.
+        Parameters
+        ----------
+        directions : Release
+            Result of the directions query.
+
+        power : float
+            Power of the standard deviations, from 0 to 1.
+
+        draws : numpy.random.Generator
+            Source of simulated noise.
+
+        Returns
+        -------
+        RowTransform or None
+
         """
-        seen = shown(look, draws)
+        seen = shown(directions, draws)
         if seen is None:
             return None
         moment, law = seen
-        p, t = look.lattice.features, look.intercept()
+        p, t = directions.lattice.features, directions.intercept()
         deviation = math.sqrt(law.frobenius_squared) / law.dimension
-        before = np.eye(p) if look.linear_map is None else look.linear_map
-        about = np.zeros(p) if look.center is None else look.center
-        count = look.row_count or max(float(moment[-1, -1]), MIN_COUNT_SDS * deviation, t**2) / t**2
+        before = np.eye(p) if directions.linear_map is None else directions.linear_map
+        about = np.zeros(p) if directions.center is None else directions.center
+        count = (
+            directions.row_count
+            or max(float(moment[-1, -1]), MIN_COUNT_SDS * deviation, t**2) / t**2
+        )
         found = about + np.linalg.solve(before, moment[:p, -1] / (t * count))
         center = np.clip(found, -1.0, 1.0)
         mean = before @ (center - about)
@@ -92,6 +110,6 @@ class Images:
         spread = np.maximum(values, 0.0) + NOISE_FLOOR_FACTOR * deviation * math.sqrt(law.dimension)
         factors = (spread / spread.max()) ** (-power / 2)
         matrix = (vectors * factors) @ vectors.T @ before
-        shape, longest = Images.reached(matrix, center, look.schema)
+        shape, longest = RowTransform.reached(matrix, center, directions.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
         return cls(shape, longest, typical, count)
