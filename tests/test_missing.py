@@ -179,7 +179,7 @@ def test_no_row_is_longer_than_one_without_gaps(rows):
     (batch,) = table.to_batches()
     (block,) = Encoder(declared, lattice).blocks(batch)
     assert (np.sum(block**2, axis=0) <= lattice.bound).all()
-    for at, mark in declared.gaps.items():
+    for at, mark in declared.missing_columns.items():
         one = 2**20  # steps of a half-range
         assert ((block[at] == 0) | (block[mark] == 0)).all()
         missing = table.column(declared.features[at].name).to_pandas().isna()
@@ -190,7 +190,10 @@ def test_a_look_takes_means_and_spreads_of_the_cells_that_are_there():
     table, declared = gappy(share=0.5), schema()
     rows = open_rows(table, declared)
     found = look(
-        rows.second_moments()[0], ScalarGaussian(Fraction(1)), np.zeros(13, int), rows.gaps
+        rows.second_moments()[0],
+        ScalarGaussian(Fraction(1)),
+        np.zeros(13, int),
+        rows.missing_columns,
     )
     means, covariances, _ = available(table)
     half = (HIGH - LOW) / 2
@@ -204,7 +207,7 @@ def test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark():
     declared = schema()
     center = np.array([-0.4, 0.3, -0.3, 0.3, 0.1, 0.3])
     variances = np.array([0.01, 0.2, 0.02, 0.2, 0.04, 0.2])
-    found = Spread(center, variances, 1e4, declared.gaps).images(0.5, declared)
+    found = Spread(center, variances, 1e4, declared.missing_columns).images(0.5, declared)
     matrix = found.map.matrix()
     missing, typical = np.array([0.0, 1, 0, 1, 0, 1]), center.copy()
     typical[1::2] = 0
@@ -289,7 +292,7 @@ def test_standard_errors_know_that_products_are_of_different_rows():
 def test_sampling_errors_keep_cells_that_are_missing_at_nothing():
     errors = sampling_errors(NOISY, 20, np.random.default_rng(1))
     assert errors.shape == (20, 7, 7)
-    for at, mark in NOISY.schema.gaps.items():
+    for at, mark in NOISY.schema.missing_columns.items():
         assert np.abs(errors[:, at, mark]).max() < 0.2 * np.abs(errors[:, at, at]).max()
 
 

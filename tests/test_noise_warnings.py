@@ -12,7 +12,7 @@ import pytest
 import dpcov
 from dpcov.analysis import intervals
 from dpcov.analysis.below_noise import MOST
-from dpcov.analysis.noise_warnings import UNSEEN, deviations, noise_warnings
+from dpcov.analysis.noise_warnings import TAIL_WARNING, deviations, noise_warnings
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.releases import NoisyCount, lengths
 from tables_for_tests import correlated
@@ -29,7 +29,7 @@ def release(count=20_000, seed=1, **request):
 
 def of_noise(made):
     """Results below the noise level, without the tail."""
-    return [sentence for sentence in noise_warnings(made) if sentence != UNSEEN]
+    return [sentence for sentence in noise_warnings(made) if sentence != TAIL_WARNING]
 
 
 def test_many_rows_and_a_large_budget_drown_nothing():
@@ -118,10 +118,10 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
         made = dpcov.release(table, lower=-bound, upper=bound, rho=0.5, seed=1)
         assert made.lengths is not None
         assert not made.lengths.hidden
-        assert (UNSEEN in noise_warnings(made)) == said
+        assert (TAIL_WARNING in noise_warnings(made)) == said
         fit = dpcov.ols(made, "x0")
-        assert (UNSEEN in fit.tables()[0].notes) == said
-        assert (UNSEEN in fit.document().get("assumed", ())) == said
+        assert (TAIL_WARNING in fit.tables()[0].notes) == said
+        assert (TAIL_WARNING in fit.document().get("assumed", ())) == said
         ordinary, clipped = (
             dpcov.intervals(made, "mean", sampling=False, for_clipped_rows=asked)
             for asked in (False, True)

@@ -78,6 +78,13 @@ def test_the_former_names_of_assumptions_in_a_plan_work_and_warn() -> None:
     assert document["assumptions"]["spread"] == 0.2
 
 
+def test_the_former_name_of_missing_columns_works_and_warns() -> None:
+    schema = dpcov.Schema.from_bounds(0, 1, ["x"], missing={"numbers": "pairwise"})
+    with pytest.warns(FutureWarning, match="is now Schema.missing_columns. Version 0.5") as caught:
+        assert schema.gaps == schema.missing_columns == {0: 1}
+    assert caught[0].filename == __file__
+
+
 def printed(value: object) -> str:
     """What a person sees who prints it, at a prompt or in a log."""
     return f"{value!s}\n{value!r}\n{[value]}"

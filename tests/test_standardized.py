@@ -395,7 +395,7 @@ def test_a_feature_that_never_varies_does_no_harm(power):
 
 def looked(rows, law, seed):
     noise = law.samples(2 * rows.lattice().features + 1, Entropy.seeded(seed))
-    return standardized.look(rows.second_moments()[0], law, noise, rows.gaps)
+    return standardized.look(rows.second_moments()[0], law, noise, rows.missing_columns)
 
 
 def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_scale():

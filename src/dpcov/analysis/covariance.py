@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 DEVIATION = "standard deviation"
 
 
-def _told(release: Release, figures: dict[str, Vector]) -> list[Row]:
+def _rows_in_units(release: Release, figures: dict[str, Vector]) -> list[Row]:
     """Figures of each feature, its deviation last; of a date, all others as dates."""
     rows: list[Row] = []
     for name, *values in zip(release.columns, *figures.values(), strict=True):
-        *told, deviation = map(float, values)
-        cells: list[Cell] = shown(release.schema, name, told)
+        *stated, deviation = map(float, values)
+        cells: list[Cell] = shown(release.schema, name, stated)
         rows.append((name, [*cells, length(release.schema, name, deviation)]))
     return rows
 
@@ -55,7 +55,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
         covers = found.covers
         notes = (found.covering, *notes)
     forms: tuple[str, ...] = (*["{:.5g}"] * len(figures), "{:.4g}")
-    rows = _told(release, figures | {DEVIATION: deviations})
+    rows = _rows_in_units(release, figures | {DEVIATION: deviations})
     title = "Means and standard deviations"
     if shown_unasked(release):
         title = titled(title, dependent(release))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DRAWS = 50
 NAMED = 3  # columns, before the rest is counted
-UNSEEN = (
+TAIL_WARNING = (
     "Rows too few to be detected may hold much of what the columns vary by, and stated errors "
     "assume how much. `dpcov.intervals` states a bound on it."
 )
@@ -64,7 +64,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
         )
         named = f"{', '.join(names[:NAMED])}{more}"
         found.append(f"The means of {named} are below the noise level: {why}")
-    return (*found, *unseen(release))
+    return (*found, *tail_warnings(release))
 
 
 def means_below_noise(release: Release) -> Booleans | None:
@@ -86,11 +86,11 @@ def _blind(release: Release) -> bool:
     return release.clipped and release.lengths is not None and release.lengths.hidden
 
 
-def unseen(release: Release) -> tuple[str, ...]:
+def tail_warnings(release: Release) -> tuple[str, ...]:
     """A sentence where rows show, but the tail of the table does not (`Clip.unseen`)."""
     if release.lengths is None or release.lengths.hidden:
         return ()
-    return (UNSEEN,) if Clip.of(release).unseen else ()
+    return (TAIL_WARNING,) if Clip.of(release).unseen else ()
 
 
 def deviations(release: Release) -> tuple[float, Vector]:

@@ -15,7 +15,7 @@ from dpcov.analysis.declared import FEATURES, TARGET, command, section
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.moments import require_matrix, solve, spreads
-from dpcov.analysis.noise_warnings import unseen
+from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.plausible import estimate, sampling_errors
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
@@ -419,7 +419,7 @@ def ols(
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
-        tail=unseen(release),
+        tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
     )

@@ -367,23 +367,23 @@ def significant_components(
     held.refuse(release.not_released)
     if release.noise is None:
         return None
-    gaps = has_gaps(release.schema)
-    if gaps:
+    incomplete = has_gaps(release.schema)
+    if incomplete:
         least = least_rows(release)
         noisy = completed(release.schema, release.noisy(), release.intercept(), least=least)
     else:
         noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
-    corner, sums = noisy[-1, -1], noisy[:-1, -1]
-    if corner <= 0:
+    count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
+    if count_entry <= 0:
         return 0
     p = len(sums)
     draws = reading_generator(generator)
     count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
-    centring = np.column_stack([np.eye(p), -sums / corner])
+    centring = np.column_stack([np.eye(p), -sums / count_entry])
     whitening = np.linalg.solve(np.linalg.cholesky(centring @ centring.T), centring)
     values: Vector = np.linalg.eigvalsh(whitening @ noisy @ whitening.T)[::-1].astype(np.float64)
     noises = (release.noise.simulate(draws) for _ in range(count))
-    if gaps:
+    if incomplete:
         law = release.noise.rescaled(release.lattice.step**2)
         noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
     elif release.noise.rotation_invariant:

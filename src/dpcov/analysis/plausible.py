@@ -139,7 +139,7 @@ class PlausibleMoments:
         if self._directions is not None:
             noise = self._directions.left(noise)
         noise -= self._clip.drawn(draws)
-        noise[-1, -1] = self._of_corner(noise, draws)
+        noise[-1, -1] = self._count_error(noise, draws)
         more, rounding = self._clip.more(draws), self._rounding.draw(rounding_draws)
         whole = self._release.unmapped(noise - more) + rounding
         if self._directions is None:
@@ -147,7 +147,7 @@ class PlausibleMoments:
         kept = self._directions.kept(noise) - more
         return self._release.unmapped(kept) + rounding, whole
 
-    def _of_corner(self, noise: Matrix, draws: np.random.Generator) -> float:
+    def _count_error(self, noise: Matrix, draws: np.random.Generator) -> float:
         """The error of the best count, as the corner has it; 0 where the count is public.
 
         The corner's own where there is none that is better.
@@ -157,9 +157,9 @@ class PlausibleMoments:
             return 0.0
         if best is None or release.count_noise is None or not release.has_intercept:
             return float(noise[-1, -1])
-        of_corner = float(noise[-1, -1]) / t**2
+        of_entry = float(noise[-1, -1]) / t**2
         own = release.count_noise.simulate(draws) / units_per_row(release.schema)
-        return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
+        return (best.of_corner * of_entry + (1 - best.of_corner) * own) * t**2
 
 
 class _Directions:
@@ -263,15 +263,15 @@ def estimate(release: Release) -> Matrix:
     covariance is a `possible` one.
     """
     draws = np.random.default_rng(ROUNDED)
-    gaps = has_gaps(release.schema)
+    incomplete = has_gaps(release.schema)
     if release.noise is None:
         matrix = release.with_count(release.second_moment())
         return (
             possible(release, matrix, sampling_errors(release, FEW_DRAWS, draws))
-            if gaps
+            if incomplete
             else matrix
         )
-    if gaps:
+    if incomplete:
         return PlausibleMoments(release, sampling=False, generator=draws).center
     law = release.noise.rescaled(release.lattice.step**2)
     return release.unmapped(_Directions(release, law).center)
@@ -322,12 +322,12 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
     count = max(int(np.clip(PSEUDO_NUMBERS // d**2, FEWEST_ROWS, MOST_ROWS)), 4 * (d - 1))
     rows = means + pseudo_rows(means, moments.covariance, low, count, generator)
     if has_gaps(release.schema):
-        rows = _with_gaps(release, rows, generator)
+        rows = _with_missing_cells(release, rows, generator)
     whole = np.column_stack([rows, np.full(count, release.intercept())])
     return whole * (moments.count / count) ** 0.25
 
 
-def _with_gaps(release: Release, rows: Matrix, generator: np.random.Generator) -> Matrix:
+def _with_missing_cells(release: Release, rows: Matrix, generator: np.random.Generator) -> Matrix:
     """(m, d - 1) encoded features of (m, p) rows, cells missing at random as often as released."""
     pairs = rows_by_pair(release) / max(release.count(), 1.0)
     shares = np.diag(pairs)

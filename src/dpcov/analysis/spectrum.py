@@ -107,10 +107,10 @@ def noisy_spectrum(
     moments = Moments.of(release)
     noisy = release.with_count(release.noisy())
     noisy = completed(release.schema, noisy, release.intercept(), least=least_rows(release))
-    corner, sums = noisy[-1, -1], noisy[:-1, -1]
+    count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
     centred = noisy[:-1, :-1]
-    if corner > 0:
-        centred = centred - np.outer(sums, sums) / corner
+    if count_entry > 0:
+        centred = centred - np.outer(sums, sums) / count_entry
     return NoisySpectrum(
         _eigenvalues(moments.covariance),
         _eigenvalues(centred / moments.count),

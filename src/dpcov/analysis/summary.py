@@ -101,7 +101,7 @@ def facts(release: Release) -> Table:
     found = {
         "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
         **_size(release),
-        **_gaps(release),
+        **_rows_by_column(release),
         "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
@@ -140,13 +140,13 @@ def _size(release: Release) -> dict[str, str]:
     return public or {"rows": _private_count(release)}
 
 
-def _gaps(release: Release) -> dict[str, str]:
+def _rows_by_column(release: Release) -> dict[str, str]:
     """Return the number of rows without a missing cell, for each column with missing cells."""
-    told = [
+    counts = [
         f"{name} {(1 - share) * release.count():.0f} ({share:.1%} missing)"
         for name, share in missing_shares(release).items()
     ]
-    return {"rows by column": ", ".join(told)} if told else {}
+    return {"rows by column": ", ".join(counts)} if counts else {}
 
 
 def _private_count(release: Release) -> str:

@@ -99,7 +99,7 @@ class Rows(Result):
     """Synthetic rows as a result that prints only its cells."""
 
     rows: pa.Table
-    told = False
+    has_sentences = False
 
     def arrow(self) -> pa.Table:
         return self.rows

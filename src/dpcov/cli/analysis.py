@@ -164,7 +164,7 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
         notes = [*caveats(release), *found.notes()]
         print(json_text(document(release, **found.document(), notes=notes)))
         return
-    if as_csv or not found.told:
+    if as_csv or not found.has_sentences:
         for sentence in [*caveats(release), *found.notes()]:
             print(printable(sentence), file=sys.stderr)
         print(stamp(release) + found.csv(), end="")

@@ -26,7 +26,7 @@ MODELS = {model.model_fields["kind"].default: model for model in get_args(get_ar
 _VERSION = re.compile(r"^version[ \t]*=[ \t]*[12][ \t]*(#.*)?\n", re.MULTILINE)
 _NUMERIC = re.compile(r"(kind[\"']?[ \t]*=[ \t]*)([\"'])numeric\2")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_GAPS = {
+_NEEDED_KEYS = {
     kind: (
         *(name for name, part in model.model_fields.items() if part.is_required()),
         *(["missing"] if group_of(kind) else []),
@@ -169,9 +169,10 @@ class Stated:
         return found if self.unit is None else found | {"unit": self.unit.model_dump()}
 
 
-def gaps(declaration: Declaration) -> list[str]:
+def undeclared(declaration: Declaration) -> list[str]:
     """Return the keys that a declaration still needs."""
-    return [key for key in _GAPS[declaration.get("kind", "unknown")] if key not in declaration]
+    needed = _NEEDED_KEYS[declaration.get("kind", "unknown")]
+    return [key for key in needed if key not in declaration]
 
 
 def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None = None) -> str:
@@ -182,15 +183,15 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         for name, kind in types.items()
     }
     typed = known.unit is None or known.unit.type is not None
-    complete = typed and not any(map(gaps, columns.values()))
+    complete = typed and not any(map(undeclared, columns.values()))
     sources = _WITH_LABELS if known.labels else _ONLY
     lines = [line.format(sources) for line in (_COMPLETE if complete else _INCOMPLETE)]
     lines += _LABELLED if known.labels else ()
-    lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
+    lines += _KINDS if any("kind" in undeclared(given) for given in columns.values()) else ()
     lines += _NAMES if "unknown" in types.values() and options.header else ()
     lines += ["version = 3", "# Texts of missing cells:"]
     lines += [f"missing = {_toml(list(known.missing))}", *_proposed_missing(known)]
-    lines += _RULES if any("missing" in gaps(given) for given in columns.values()) else ()
+    lines += _RULES if any("missing" in undeclared(given) for given in columns.values()) else ()
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         kind = known.unit.type
@@ -207,7 +208,7 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         lines += ["", f"[columns.{key}]{hint}"]
         lines += [f"{part} = {_toml(value)}" for part, value in declaration.items()]
         open_ones = [
-            part for part in gaps(declaration) if part != "levels" or name not in known.labels
+            part for part in undeclared(declaration) if part != "levels" or name not in known.labels
         ]
         lines += [f"# {part} ={_EMPTY[part]}" for part in open_ones]
         if (kind := declaration.get("kind", "")) != "ignored":

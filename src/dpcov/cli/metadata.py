@@ -26,7 +26,7 @@ from xml.etree import ElementTree
 
 from pydantic import ValidationError
 
-from dpcov.cli.drafts import MODELS, Declaration, Stated, gaps
+from dpcov.cli.drafts import MODELS, Declaration, Stated, undeclared
 from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.installing import installing
@@ -131,7 +131,7 @@ def _xml(text: str) -> dict[str, Any]:
 
 def _check(name: str, declaration: Declaration) -> None:
     """Refuse invalid bounds and repeated levels."""
-    if {*gaps(declaration)} > {"missing"}:
+    if {*undeclared(declaration)} > {"missing"}:
         return
     try:
         MODELS[declaration["kind"]].model_validate(declaration)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from dpcov.cli.drafts import Declaration, Stated, gaps
+from dpcov.cli.drafts import Declaration, Stated, undeclared
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
@@ -126,7 +126,9 @@ class Interview:
     def __post_init__(self) -> None:
         self.unit = self.stated.unit
         columns = self.stated.columns.items()
-        self.answers = {name: given for name, given in columns if {*gaps(given)} <= {"missing"}}
+        self.answers = {
+            name: given for name, given in columns if {*undeclared(given)} <= {"missing"}
+        }
         self._rules: dict[Group, str] = {}  # last answer for each group
         if self.unit is not None and self.unit.type is None:
             self.answers.pop(self.unit.column, None)  # metadata do not declare the type of an id

@@ -227,7 +227,8 @@ def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
         return np.ones(d), np.zeros(d), lattice.intercept_units / one if whole else 0.0
     units, mixed = np.diag(release.linear_map), release.linear_map.copy()
     center = np.zeros(p) if release.center is None else release.center.copy()
-    for at, mark in release.schema.gaps.items():  # less its center where it is there, else 0
+    # less its center where it is there, else 0
+    for at, mark in release.schema.missing_columns.items():
         if mixed[at, mark] != 0:
             mixed[at, mark] = center[at] = 0.0
     if np.any(mixed != np.diag(units)) or not np.all(units > 0) or d == p:

@@ -132,7 +132,7 @@ def choose(
         return least_noise(*asked)
     mechanism, reason = BY_COLUMN, "estimates means and variances first, then adds less noise"
     # A directions query needs at least two features.
-    if max(1, 2 * rare) < lattice.features and not schema.gaps:
+    if max(1, 2 * rare) < lattice.features and not schema.missing_columns:
         mechanism = BY_DIRECTION
         reason = "estimates means and principal directions first, then adds less noise"
     if goal == "frobenius":  # nearly equal noise in all directions (`RowTransform.by_direction`)

@@ -343,7 +343,7 @@ class Standardized(Mechanism):
         plain = rows.lattice()
         looking = laws.look.samples(2 * plain.features + 1, entropy)
         first, directions = rows.second_moments()[0], None
-        seen = look(first, laws.look, looking, rows.gaps)
+        seen = look(first, laws.look, looking, rows.missing_columns)
         images = seen.images(self.power, rows.schema, on_grid=True)
         path = laws.path(seen, plain.features)
         taken = replace(self, directions_share=path.share, directions_most=0.0)

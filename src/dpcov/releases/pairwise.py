@@ -28,7 +28,7 @@ NAMED = 5  # columns, before the rest is counted
 
 def has_gaps(schema: Schema) -> bool:
     """Whether cells of some columns may be missing from means and covariances."""
-    return bool(schema.gaps)
+    return bool(schema.missing_columns)
 
 
 def completed(schema: Schema, moments: Array, t: float, *, least: float | None = None) -> Array:
@@ -70,7 +70,7 @@ def completed(schema: Schema, moments: Array, t: float, *, least: float | None =
 def _pairs(schema: Schema, moments: Array, t: float) -> tuple[Array, Array, Array]:
     """(..., p, p) rows that have i and j, sums of i over rows that have j, products of both."""
     at = np.array([j for j, feature in enumerate(schema.features) if feature.variable])
-    gaps = np.array([schema.gaps.get(j, -1) for j in at.tolist()])
+    gaps = np.array([schema.missing_columns.get(j, -1) for j in at.tolist()])
     has = gaps >= 0
     # Sums of u are there twice, as it is its own square; noise has half the variance off the
     # diagonal.
@@ -144,7 +144,7 @@ def least_rows(release: Release) -> float:
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
     spreads = [1 / release.intercept() ** 2]
     if release.linear_map is not None:  # a gap's mark is that of mapped rows, back in its own unit
-        marks = np.linalg.inv(release.linear_map)[list(release.schema.gaps.values())]
+        marks = np.linalg.inv(release.linear_map)[list(release.schema.missing_columns.values())]
         spreads += np.sum(marks**2, axis=1).tolist()
     return max(1.0, CLEAR * math.sqrt(variance) * release.lattice.step**2 * max(spreads))
 
@@ -181,7 +181,7 @@ def missing_shares(release: Release) -> dict[str, float]:
         return {}
     rows, count = np.diag(rows_by_pair(release)), max(release.count(), 1.0)
     shares = dict(zip(release.columns, (1 - rows / count).tolist(), strict=True))
-    names = [release.schema.features[j].name for j in release.schema.gaps]
+    names = [release.schema.features[j].name for j in release.schema.missing_columns]
     return {name: shares[name] for name in names}
 
 

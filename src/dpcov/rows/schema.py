@@ -42,6 +42,7 @@ from dpcov.core.encodings import encoding_named
 from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show import html
 from dpcov.core.show.table import declared
 from dpcov.errors import SchemaError
@@ -801,7 +802,7 @@ class Schema(_Model):
             )
         if len({feature.name for feature in self.features}) < len(self.features):
             raise ValueError("two encoded features have the same name. Rename a column or a level")
-        if self.gaps and not self.intercept:
+        if self.missing_columns and not self.intercept:
             raise ValueError(
                 'missing = "pairwise" needs an intercept to estimate the number of rows. '
                 "Set intercept above 0, or choose another rule"
@@ -960,10 +961,16 @@ class Schema(_Model):
         return found
 
     @cached_property
-    def gaps(self) -> dict[int, int]:
+    def missing_columns(self) -> dict[int, int]:
         """Position of each feature with the rule ``pairwise``, with its missingness indicator."""
-        marks = [j for j, feature in enumerate(self.features) if not feature.variable]
-        return {j - 1: j for j in marks}
+        indicators = [j for j, feature in enumerate(self.features) if not feature.variable]
+        return {j - 1: j for j in indicators}
+
+    @property
+    def gaps(self) -> dict[int, int]:
+        """Former name of `missing_columns`."""
+        warn_of_former_name("Schema.gaps", "Schema.missing_columns")
+        return self.missing_columns
 
     @property
     def largest_norm(self) -> float:
@@ -1185,8 +1192,8 @@ _NO_KIND = "union_tag_not_found"  # Type of pydantic's error for a column withou
 def _sentences(error: ValidationError) -> str:
     """Describe the faults in sentences; entries that are not filled in yet come last."""
     faults = error.errors()
-    gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
-    gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
+    unfilled = [_place(fault) for fault in faults if fault["type"] == "missing"]
+    unfilled += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
     unstated = [fault for fault in faults if is_unstated(fault)]
     others = [
         fault
@@ -1196,14 +1203,14 @@ def _sentences(error: ValidationError) -> str:
     found = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
     # With several faults, the message states the problems without the remedies.
     sentences = found if len(found) < 2 else ["; ".join(map(_problem, found)) + "."]
-    if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
+    if unstated and not unfilled and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
         sentences.append(rules_wanted(places, kinds))
-    if gaps:
-        gaps += map(_place, unstated)
-        more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
+    if unfilled:
+        unfilled += map(_place, unstated)
+        more = f" and {len(unfilled) - 10} more" if len(unfilled) > 10 else ""
         sentences.append(
-            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public "
+            f"Not filled in yet: {', '.join(unfilled[:10])}{more}. Declare them from public "
             "knowledge, not from the data; `dpcov schema DATA --interactive --out FILE` asks for "
             "them."
         )

@@ -214,7 +214,7 @@ class SimulatedTable:
             if not has_gaps(schema):
                 mean = _mean_of_moments(*moments_like(assumptions.like, schema), lattice)
                 return cls(schema, lattice, mean, encoded)
-            encoded = _with_gaps(schema, encoded, missing_shares(assumptions.like), generator)
+            encoded = _with_missing(schema, encoded, missing_shares(assumptions.like), generator)
         return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
 
     def moment(self, rows: int) -> SecondMoment:
@@ -233,8 +233,8 @@ class SimulatedTable:
         means, factors = encoded.mean(axis=0), generator.chisquare(3, (len(encoded), 1)) ** -0.5
         about = (encoded - means)[:, numbers] * factors
         encoded[:, numbers] = np.clip(means[numbers] + about, -1.0, 1.0)
-        for at, mark in self.schema.gaps.items():
-            encoded[:, at] *= 1 - self.encoded[:, mark]
+        for at, indicator in self.schema.missing_columns.items():
+            encoded[:, at] *= 1 - self.encoded[:, indicator]
         mean = _mean_of_rows(encoded, self.lattice)
         return SimulatedTable(self.schema, self.lattice, mean, encoded)
 
@@ -243,7 +243,7 @@ class SimulatedTable:
         return SimulatedRows(self.schema, self.encoded[:MIN_ROWS], rows)
 
 
-def _with_gaps(
+def _with_missing(
     schema: Schema, rows: Matrix, shares: Mapping[str, float], generator: np.random.Generator
 ) -> Matrix:
     """Add random missing cells to simulated rows.
@@ -270,10 +270,10 @@ def _with_gaps(
     """
     found = np.zeros((len(rows), len(schema.features)))
     found[:, [feature.variable for feature in schema.features]] = rows
-    for at, mark in schema.gaps.items():
+    for at, indicator in schema.missing_columns.items():
         share = shares.get(schema.features[at].name, MISSING_SHARE)
-        found[:, mark] = generator.random(len(rows)) < share
-        found[:, at] *= 1 - found[:, mark]
+        found[:, indicator] = generator.random(len(rows)) < share
+        found[:, at] *= 1 - found[:, indicator]
     return found
 
 

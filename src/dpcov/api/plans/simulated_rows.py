@@ -68,8 +68,8 @@ class SimulatedRows(Rows):
         self._factor = Fraction(count, len(encoded))
 
     @property
-    def gaps(self) -> dict[int, int]:
-        return self.declared.gaps
+    def missing_columns(self) -> dict[int, int]:
+        return self.declared.missing_columns
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         unit = self.declared.privacy_unit

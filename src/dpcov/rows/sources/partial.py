@@ -407,12 +407,12 @@ def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted:
     if not 0 <= rows < ROW_LIMIT:
         return False
     diagonal = np.diag(units)
-    corner = rows * lattice.intercept_units**2
-    if lattice.intercept_units and not (units[-1, -1] == corner or weighted):
+    count_entry = rows * lattice.intercept_units**2
+    if lattice.intercept_units and not (units[-1, -1] == count_entry or weighted):
         return False
     most, cap = rows * lattice.side**2, math.ceil(1 / lattice.step)
     within = all(0 <= one <= min(most, rows * cap**2) for one in diagonal[: lattice.features])
-    within &= 0 <= diagonal[lattice.features :].sum() <= corner
+    within &= 0 <= diagonal[lattice.features :].sum() <= count_entry
     within &= diagonal[: lattice.features].sum() <= most
     return bool(within and (units * units <= np.outer(diagonal, diagonal)).all())
 

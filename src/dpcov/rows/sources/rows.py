@@ -178,9 +178,9 @@ class Rows:
         self._threads = threads or available_cores()
 
     @property
-    def gaps(self) -> dict[int, int]:
+    def missing_columns(self) -> dict[int, int]:
         """Positions of features with the rule ``pairwise`` and of their indicators."""
-        return self.schema.gaps
+        return self.schema.missing_columns
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Return the public lattice of a query, which determines the sensitivities.
