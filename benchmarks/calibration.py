@@ -34,7 +34,7 @@ from dpcov.analysis.features import target_and_features
 from dpcov.analysis.intervals import Stated, several_intervals, stated
 from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import starting_point
-from dpcov.analysis.statistics import NAMED, Coefficients, Statistic
+from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic
 from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
 from judged_tables import PARTS, Table, table_named
@@ -145,7 +145,7 @@ def outcomes(
     release: Release, rows: Matrix, targets: list[str], seed: int
 ) -> tuple[list[Outcome], float]:
     """What is said of each statistic, and whether it is true; CPU seconds of the account."""
-    statistics: list[Statistic] = [NAMED[of] for of in PLAIN]
+    statistics: list[Statistic] = [STATISTICS[of] for of in PLAIN]
     statistics += [Coefficients(target, None) for target in targets]
     statistics += [Coefficients(target, None, _penalties(release, target)) for target in targets]
     begun = time.process_time()
@@ -203,7 +203,7 @@ def controlled(release: Release) -> list[Release]:
 def units(release: Release, whole: Matrix, targets: list[str]) -> list[Matrix]:
     """What entries of each statistic are counted in: true deviations, so that none is large."""
     low, high = np.tril_indices(len(release.columns))
-    deviations = np.sqrt(NAMED["covariance"].values(release, whole[None])[0][low == high])
+    deviations = np.sqrt(STATISTICS["covariance"].values(release, whole[None])[0][low == high])
     found = [deviations, deviations[low] * deviations[high], np.ones(len(low))]
     for reference, target in product((True, False), targets):
         to, at = target_and_features(release, target, None, reference=reference)

@@ -70,7 +70,7 @@ def is_paper(parameter):
     asked, value = parameter
     if not (asked in ("name", "mechanism") and isinstance(value, str)):
         value = getattr(value, "name", None)
-    return isinstance(value, str) and value in registry.MECHANISMS
+    return isinstance(value, str) and value in registry.PAPER_MECHANISMS
 
 
 # A file is to take at most so many seconds of CPU, its processes included and its slow tests not.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
-from dpcov.rows.schema import RESOLUTION, Schema, level_text
+from dpcov.rows.schema import MAX_BOUNDS_ERROR, Schema, level_text
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.array import ArraySource
 
@@ -158,7 +158,7 @@ _BOUNDS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.
 _NUMERIC = st.builds(
     lambda pair, missing: numeric(min(pair), max(pair), missing=missing),
     st.tuples(_BOUNDS, _BOUNDS).filter(
-        lambda p: 0 < math.ulp(max(map(abs, p))) <= (max(p) / 2 - min(p) / 2) * RESOLUTION
+        lambda p: 0 < math.ulp(max(map(abs, p))) <= (max(p) / 2 - min(p) / 2) * MAX_BOUNDS_ERROR
     ),
     st.sampled_from(["midpoint", "level"]),
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpcov.api.auditing import TOTAL, audit, rounds
+from dpcov.api.auditing import TOTAL_NAME, audit, rounds
 from dpcov.api.auditing.adversaries import MAX_ROWS_PER_PERSON, Unit, base, settings, units
 from dpcov.cli import app
 from dpcov.core.entropy import Entropy, simulation_generator
@@ -71,7 +71,7 @@ def test_no_pair_loses_more_than_is_claimed_and_the_worst_loses_nearly_all(
     for worst in found.worst:
         attained = 1.0
         if neighbors == SWAP and isinstance(mechanism, Standardized):
-            attained = {"pilot": LOOSE[type(budget)], TOTAL: 0.96}.get(worst.round, 1.0)
+            attained = {"pilot": LOOSE[type(budget)], TOTAL_NAME: 0.96}.get(worst.round, 1.0)
         assert 0.99 * attained < worst.share <= 1 + 1e-10, worst
 
 
@@ -329,7 +329,7 @@ def test_the_command_prints_the_largest_loss_and_the_verdict(stated):
     asked = ["audit", "gaussian", *stated]
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0
-    for word in ("largest loss / claim", TOTAL, "not refuted", "1.000000"):
+    for word in ("largest loss / claim", TOTAL_NAME, "not refuted", "1.000000"):
         assert word in shown.output
     again = json.loads(CliRunner().invoke(app, [*asked, "--json"]).output)
     assert 0.999 < again["largest_loss_over_claim"] <= 1

@@ -21,7 +21,7 @@ from dpcov.analysis.below_noise import below_noise, contains_zero, flags, senten
 from dpcov.analysis.correlation import blocks, correlations
 from dpcov.analysis.covariance import covariances
 from dpcov.analysis.declared import commands
-from dpcov.analysis.intervals import SHORTENED, UNSEEN, WHOLE, Intervals
+from dpcov.analysis.intervals import CLIPPED_ROWS_NOTE, NO_CLIPPING_NOTE, TAIL_NOTE, Intervals
 from dpcov.analysis.noise_warnings import means_below_noise
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
@@ -229,11 +229,11 @@ def test_intervals_for_clipped_rows_are_never_given_unasked_nor_without_their_se
     shown = [asked.summary(), asked._repr_html_(), str(asked.warning), repr(asked)]
     shown.append(str(asked.document()))
     assert all("for the clipped rows, not for the table" in text for text in shown)
-    assert SHORTENED not in unasked.summary()
+    assert CLIPPED_ROWS_NOTE not in unasked.summary()
     assert "of the clipped rows, not of the table" in asked.covering
     assert "of the clipped rows" in asked.tables()[0].title
     for text in (unasked.summary(), str(unasked.document()), str(unasked.warning)):
-        assert UNSEEN in text
+        assert TAIL_NOTE in text
     assert asked.document()["for_clipped_rows"] is asked.document()["guaranteed"] is True
 
 
@@ -243,8 +243,8 @@ def test_without_a_clip_they_say_that_there_was_none() -> None:
     )
     found = dpcov.intervals(made, "mean", for_clipped_rows=True)
     assert not made.clipped
-    assert WHOLE in found.assumed
-    assert SHORTENED not in found.assumed
+    assert NO_CLIPPING_NOTE in found.assumed
+    assert CLIPPED_ROWS_NOTE not in found.assumed
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcov.cli.check import MARK, _sentences
+from dpcov.cli.check import CONFIDENTIAL_MARK, _sentences
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.check import MAX_UNREADABLE_FRACTION, diagnose
 from tables_for_tests import PLANTED, write_people
@@ -99,8 +99,8 @@ def test_every_text_format_tells_on_a_terminal_what_cannot_be_read(tmp_path, nam
     with terminal(command, tmp_path, {}, 200) as screen:
         assert screen.ended() == 0
     lines = without_escapes(screen.seen).splitlines()
-    assert all(line.startswith(MARK) for line in lines)
-    text = " ".join(line.removeprefix(MARK) for line in lines)
+    assert all(line.startswith(CONFIDENTIAL_MARK) for line in lines)
+    text = " ".join(line.removeprefix(CONFIDENTIAL_MARK) for line in lines)
     assert all(sentence in text for sentence in EXPECTED), text
     assert "depends on the data and is not protected" in text
     assert "Do not derive bounds or levels from it" in text
@@ -147,8 +147,10 @@ def test_every_line_is_marked_however_narrow_the_terminal(tmp_path):
         assert one.ended() == 0
     lines = without_escapes(one.seen).splitlines()
     assert len(lines) > 20
-    assert "no rule for missing cells" in " ".join(line.removeprefix(MARK) for line in lines)
-    assert all(line.startswith(MARK) and len(line) <= 40 for line in lines)
+    assert "no rule for missing cells" in " ".join(
+        line.removeprefix(CONFIDENTIAL_MARK) for line in lines
+    )
+    assert all(line.startswith(CONFIDENTIAL_MARK) and len(line) <= 40 for line in lines)
 
 
 @pytest.mark.parametrize("flag", [[], ["--json"], ["--out", "x"], ["--quiet"]])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dpcov.core.privacy import Neighbors
 from dpcov.errors import DpcovError, SchemaError, SourceError
 from dpcov.rows.cells import MAX_CELL_BYTES, numbers_of
-from dpcov.rows.schema import INVISIBLE_CATEGORIES, SPACES, Schema, level_text
+from dpcov.rows.schema import INVISIBLE_CATEGORIES, SPACE_CHARACTERS, Schema, level_text
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
@@ -473,7 +473,7 @@ def test_a_condition_is_told_in_one_spelling_however_it_was_stated():
 ANY_NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.integers(1 - 2**53, 2**53 - 1)
 NAMES = st.text(
     st.characters(exclude_categories=INVISIBLE_CATEGORIES), min_size=1, max_size=6
-).filter(lambda name: name == name.strip(SPACES))
+).filter(lambda name: name == name.strip(SPACE_CHARACTERS))
 
 
 @given(

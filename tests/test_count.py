@@ -21,11 +21,11 @@ from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
-from dpcov.core.samplers.discrete import LARGEST_SCALE
+from dpcov.core.samplers.discrete import MAX_SCALE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
-from dpcov.mechanisms.count import EPSILON_SHARE, RHO_SHARE
+from dpcov.mechanisms.count import COUNT_EPSILON_SHARE, COUNT_RHO_SHARE
 from dpcov.releases import NoisyCount, Release
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Schema
@@ -167,7 +167,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     except MechanismError:
         return  # not for this kind of budget
     if isinstance(laws.count, ScalarLaplace):
-        assert EPSILON_SHARE <= laws.spends <= EPSILON_SHARE * (1 + Fraction(1, 10**12))
+        assert COUNT_EPSILON_SHARE <= laws.spends <= COUNT_EPSILON_SHARE * (1 + Fraction(1, 10**12))
         assert exact(laws.laws.guarantee.budget.epsilon) + laws.spends == 1
         assert laws.count.scale == 1 / laws.spends
         assert float(laws.count.scale) <= 30
@@ -175,7 +175,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     whole, extra = gaussian.concentration(mechanism, budget)
     left, _ = gaussian.concentration(mechanism, laws.laws.guarantee.budget)
     assert left + laws.spends == whole
-    assert RHO_SHARE <= laws.spends / whole < RHO_SHARE * Fraction(1001, 1000)
+    assert COUNT_RHO_SHARE <= laws.spends / whole < COUNT_RHO_SHARE * Fraction(1001, 1000)
     assert laws.count.variance == 1 / (2 * laws.spends) + extra
     assert laws.guarantee.budget == budget
 
@@ -280,7 +280,7 @@ def test_a_budget_of_which_nothing_is_left_is_refused_as_too_small(budget):
 def test_a_count_that_can_not_be_drawn_is_refused_before_anything_is_read():
     laws = planned("matrix-laplace", PURE)
     with pytest.raises(MechanismError, match="too small for the noise"):
-        replace(laws, count=ScalarLaplace(LARGEST_SCALE + 1))
+        replace(laws, count=ScalarLaplace(MAX_SCALE + 1))
 
 
 def test_a_delta_that_allows_no_gaussian_noise_leaves_the_noise_of_a_pure_budget():
@@ -595,7 +595,7 @@ def test_a_plan_knows_what_the_count_takes():
         for epsilon, neighbors in ((1.0, ADD), (2.0, SWAP))
     )
     ratio = private.predictions[0].errors.noise / public.predictions[0].errors.noise
-    assert ratio == pytest.approx(float(1 / (1 - EPSILON_SHARE)) / 0.9)
+    assert ratio == pytest.approx(float(1 / (1 - COUNT_EPSILON_SHARE)) / 0.9)
 
 
 def test_seeds_repeat_the_count_and_others_do_not():

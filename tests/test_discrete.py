@@ -255,8 +255,8 @@ def test_as_many_draws_as_asked(count):
 
 
 def test_tiny_parameters_give_zeros():
-    assert not discrete_laplace(discrete.SMALLEST_SCALE, 1000, Entropy.seeded(1)).any()
-    assert not discrete_gaussian(discrete.SMALLEST_VARIANCE, 1000, Entropy.seeded(1)).any()
+    assert not discrete_laplace(discrete.MIN_SCALE, 1000, Entropy.seeded(1)).any()
+    assert not discrete_gaussian(discrete.MIN_VARIANCE, 1000, Entropy.seeded(1)).any()
 
 
 def test_draws_have_the_variance_of_their_law():
@@ -270,8 +270,8 @@ def test_draws_have_the_variance_of_their_law():
 
 
 def test_largest_noise_uses_the_whole_range_without_wrapping():
-    laplace = discrete_laplace(discrete.LARGEST_SCALE, 50_000, Entropy.seeded(6)) / 2**80
-    gaussian = discrete_gaussian(discrete.LARGEST_VARIANCE, 50_000, Entropy.seeded(6)) / 2**78
+    laplace = discrete_laplace(discrete.MAX_SCALE, 50_000, Entropy.seeded(6)) / 2**80
+    gaussian = discrete_gaussian(discrete.MAX_VARIANCE, 50_000, Entropy.seeded(6)) / 2**78
     for draws, law in ((laplace, "laplace"), (gaussian, "norm")):
         assert stats.kstest(draws.astype(float), law).pvalue > 1e-3
         assert stats.kstest(draws.astype(float) * 1.1, law).pvalue < 1e-9

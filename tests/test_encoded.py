@@ -115,7 +115,7 @@ def test_columns_of_any_size_are_scaled(exponent):
 
 
 def test_control_float32_would_lose_integers_of_a_fine_grid(monkeypatch):
-    monkeypatch.setattr(encoder, "FLOAT32_INTEGERS", 2**60)
+    monkeypatch.setattr(encoder, "MAX_FLOAT32_INTEGER", 2**60)
     fine = schema(0.001)
     assert not np.array_equal(unclipped(table(), fine), plain(table(), fine))
 

@@ -24,7 +24,7 @@ import pytest
 import dpcov
 from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.rows.sources import INSTEAD, ooxml, open_rows, open_source
+from dpcov.rows.sources import REMEDIES, ooxml, open_rows, open_source
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import moment, same
 from test_installing import asked
@@ -467,7 +467,7 @@ def test_a_file_of_an_unknown_kind_says_what_to_do(tmp_path):
         open_source(path, FileOptions(), ())
 
 
-@pytest.mark.parametrize("ending", INSTEAD)
+@pytest.mark.parametrize("ending", REMEDIES)
 def test_a_file_of_another_kind_says_what_to_do(tmp_path, ending):
     (path := tmp_path / f"p{ending.upper()}").touch()
     with pytest.raises(SourceError, match=rf"cannot read files that end with \{ending}\. \w.+\.$"):

@@ -90,7 +90,7 @@ def test_control_a_bulk_reader_of_integers_cuts_its_neighbours(tmp_path, monkeyp
             return sqlite._texts([c if c is None or type(c) is bytes else str(c) for c in cells])
 
     plain = sqlite._Role("CASE WHEN typeof({0}) <> 'blob' THEN {0} END", bulk, pa.large_string())
-    monkeypatch.setattr(sqlite, "_TEXT", plain)
+    monkeypatch.setattr(sqlite, "_TEXT_ROLE", plain)
     with pytest.raises(AssertionError):
         check_alone(tmp_path, "DECIMAL(9, 2)")
 
@@ -390,5 +390,5 @@ def test_the_types_that_are_told_are_those_that_come(file):
 
 
 def test_the_memory_of_duckdb_is_bounded_above_any_one_cell():
-    assert duckdb_module._SETTINGS["memory_limit"] == "16GB"
-    assert duckdb_module._SETTINGS["temp_directory"] == ""
+    assert duckdb_module._CONNECTION_SETTINGS["memory_limit"] == "16GB"
+    assert duckdb_module._CONNECTION_SETTINGS["temp_directory"] == ""

@@ -123,13 +123,16 @@ def test_control_a_search_path_set_after_the_first_packet_is_too_late(link, monk
 
 
 def test_control_with_the_usual_path_and_plain_names_it_would_run(link, monkeypatch):
-    read = {kind: e.replace("pg_catalog.octet", "octet") for kind, e in postgres._READ.items()}
-    monkeypatch.setattr(postgres, "_READ", read)
+    read = {
+        kind: e.replace("pg_catalog.octet", "octet")
+        for kind, e in postgres._READ_EXPRESSIONS.items()
+    }
+    monkeypatch.setattr(postgres, "_READ_EXPRESSIONS", read)
     data = DatabaseTable(as_role(link, "reader"), "people")
     with defined(link, "a function of texts"):
         assert moment(data, SCHEMA).unit_count == len(TOWNS)  # the path alone is enough
-        usual = postgres._RESOLVED.replace("'pg_catalog, pg_temp'", "'public'")
-        monkeypatch.setattr(postgres, "_RESOLVED", usual.replace("true)", "false)"))
+        usual = postgres._RESOLUTION_QUERY.replace("'pg_catalog, pg_temp'", "'public'")
+        monkeypatch.setattr(postgres, "_RESOLUTION_QUERY", usual.replace("true)", "false)"))
         with pytest.raises(SourceError, match="could not read the data to the end"):
             moment(data, SCHEMA)
 
@@ -194,8 +197,8 @@ def test_row_security_is_refused_and_its_rows_are_never_silently_fewer(link):
 def test_a_policy_that_comes_after_the_look_is_an_error_of_the_query_itself(link, monkeypatch):
     table(link, "secured", "n int, t varchar", rows_of(TOWNS))
     run(link, "ALTER TABLE public.secured ENABLE ROW LEVEL SECURITY")
-    blind = postgres._RELATION.replace("pg_catalog.row_security_active(c.oid)", "false")
-    monkeypatch.setattr(postgres, "_RELATION", blind)
+    blind = postgres._RELATION_QUERY.replace("pg_catalog.row_security_active(c.oid)", "false")
+    monkeypatch.setattr(postgres, "_RELATION_QUERY", blind)
     with pytest.raises(SourceError, match="has no right to read 'secured'"):
         source_of(as_role(link, "reader"), "secured")
 
@@ -399,7 +402,7 @@ def test_encodings_with_texts_that_have_no_meaning_are_refused(link, encoding):
 def test_every_byte_of_the_accepted_encodings_has_a_meaning_in_utf8(link):
     each = "convert(set_byte('\\x00', 0, i), '{}', 'UTF8')"
     query = f"SELECT count({each}) FROM generate_series(1, 255) i"  # noqa: S608
-    for encoding in postgres.ENCODINGS[1:]:
+    for encoding in postgres.UTF8_SAFE_ENCODINGS[1:]:
         assert postgres_rows(link, query.format(encoding)) == [(255,)]
     with pytest.raises(dbapi.Error, match="no equivalent"):  # control
         postgres_rows(link, query.format("WIN1252"))
@@ -415,18 +418,30 @@ MESSAGES = {
         lambda to: (as_role(to, "stranger"), "clinic.theirs"),
         "has no right to read 'clinic.theirs'",
     ),
-    "a wrong password": (lambda to: (to.replace(PASSWORD, "x"), "people"), postgres.WRONG_PASSWORD),
-    "no password": (lambda to: (to.replace(f":{PASSWORD}", ""), "people"), postgres.WRONG_PASSWORD),
-    "an unknown role": (lambda to: (as_role(to, "nobody"), "people"), postgres.WRONG_PASSWORD),
-    "an unknown database": (lambda to: (f"{to}x", "people"), postgres.NO_DATABASE),
-    "a closed port": (lambda to: (closed(to), "people"), postgres.NO_SERVER),
+    "a wrong password": (
+        lambda to: (to.replace(PASSWORD, "x"), "people"),
+        postgres.WRONG_PASSWORD_MESSAGE,
+    ),
+    "no password": (
+        lambda to: (to.replace(f":{PASSWORD}", ""), "people"),
+        postgres.WRONG_PASSWORD_MESSAGE,
+    ),
+    "an unknown role": (
+        lambda to: (as_role(to, "nobody"), "people"),
+        postgres.WRONG_PASSWORD_MESSAGE,
+    ),
+    "an unknown database": (lambda to: (f"{to}x", "people"), postgres.NO_DATABASE_MESSAGE),
+    "a closed port": (lambda to: (closed(to), "people"), postgres.NO_SERVER_MESSAGE),
     "an unknown host": (
         lambda to: (to.replace("127.0.0.1", "nowhere.invalid"), "people"),
-        postgres.NO_HOST,
+        postgres.NO_HOST_MESSAGE,
     ),
-    "a port that is none": (lambda to: (to.replace("1:", "1:9999"), "people"), postgres.NO_LINK),
-    "spaces": (lambda to: (to.replace("@", "@@ "), "people"), postgres.NO_LINK),
-    "an unknown parameter": (lambda to: (f"{to}?nope=1", "people"), postgres.NO_LINK),
+    "a port that is none": (
+        lambda to: (to.replace("1:", "1:9999"), "people"),
+        postgres.INVALID_LINK_MESSAGE,
+    ),
+    "spaces": (lambda to: (to.replace("@", "@@ "), "people"), postgres.INVALID_LINK_MESSAGE),
+    "an unknown parameter": (lambda to: (f"{to}?nope=1", "people"), postgres.INVALID_LINK_MESSAGE),
 }
 
 
@@ -477,7 +492,7 @@ def test_one_extreme_cell_never_changes_the_outcome_nor_other_rows(link, kind, t
 
 
 def test_control_a_cast_that_raises_changes_the_outcome(link, tmp_path, monkeypatch):
-    monkeypatch.setitem(postgres._READ, "text", "CAST({0} AS pg_catalog.float8)")
+    monkeypatch.setitem(postgres._READ_EXPRESSIONS, "text", "CAST({0} AS pg_catalog.float8)")
     with pytest.raises(SourceError, match="could not read the data to the end"):
         check_extremes(link, "text", Ledger.create(tmp_path / "ledger", PureDP(1000.0)))
 

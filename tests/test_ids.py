@@ -18,7 +18,7 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.conditions import Conditions
-from dpcov.rows.sources.ids import WIDTH, canonical, records, refuse_unfit
+from dpcov.rows.sources.ids import ID_BYTES, canonical, records, refuse_unfit
 from dpcov.rows.sources.objects import texts_of
 from strategies import (
     INTEGERS,
@@ -431,7 +431,7 @@ PADDED = [
 def test_records_are_equal_exactly_when_ids_are(words, cut):
     words = [*PADDED, *words]
     found = records(pa.array(words, pa.large_binary()), KEY)
-    assert found.dtype.itemsize == WIDTH
+    assert found.dtype.itemsize == ID_BYTES
     content = [record.tobytes() for record in found]
     assert len(set(content)) == len(set(words))
     assert len(set(zip(content, words, strict=True))) == len(set(words))
@@ -440,7 +440,7 @@ def test_records_are_equal_exactly_when_ids_are(words, cut):
 
 
 def test_control_padding_alone_would_merge_ids():
-    assert len({word.ljust(WIDTH, b"\0")[:WIDTH] for word in PADDED}) < len(PADDED)
+    assert len({word.ljust(ID_BYTES, b"\0")[:ID_BYTES] for word in PADDED}) < len(PADDED)
 
 
 def test_records_hide_ids_and_no_two_keys_give_the_same():

@@ -13,7 +13,7 @@ from scipy import stats
 
 import dpcov
 from dpcov import coefficients, eigenvalues, explained_variance, intervals, several_intervals
-from dpcov.analysis.intervals import FINE, _bias, _percentiles
+from dpcov.analysis.intervals import ROUNDING_NOTE, _bias, _percentiles
 from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.pseudo_rows import pseudo_rows
@@ -156,7 +156,7 @@ def test_noise_that_is_hardly_there_is_blamed_for_nothing(epsilon: float, fine: 
     found = intervals(made, "correlation", sampling=False)
     seen = np.ix_([0, 1, 2], [0, 1, 2])  # of the level c there is no row
     assert found.trusted[seen].all()
-    assert (FINE in found.assumed) == fine
+    assert (ROUNDING_NOTE in found.assumed) == fine
     drowned = dpcov.release(frame, schema=schema, epsilon=0.002, seed=0)
     found = intervals(drowned, "correlation", sampling=False)
     assert not found.trusted[seen].all()

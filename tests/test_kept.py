@@ -144,7 +144,7 @@ def test_persons_are_the_same_in_any_order_batches_and_parts(rows, size, memory,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private_copy, "MAX_MEMORY_BYTES", memory)
         patch.setattr(private_copy, "GROWTH_BYTES", 2**12)
-        patch.setattr(kept, "PARTS", parts)
+        patch.setattr(kept, "PERSON_PARTS", parts)
         for order in (rows, rows[::-1]):
             found = moment(people(order).to_reader(max_chunksize=size), TWO)
             assert same(found, expected)

@@ -20,7 +20,7 @@ from dpcov.errors import DpcovError
 from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import array, training
-from dpcov.rows.sources.array import UNKNOWN_WIDTH, ObjectSource
+from dpcov.rows.sources.array import UNKNOWN_WIDTH_MESSAGE, ObjectSource
 from dpcov.rows.sources.training import training_table
 from outcomes import Book, Outcome, outcome_of
 from tables_for_tests import PLANTED
@@ -277,10 +277,10 @@ def test_a_list_needs_bounds_that_count_its_columns(
         private = clone(estimator).set_params(bounds=bounds, ledger=ledger)
         with pytest.raises(DpcovError) as caught:
             private.fit(rows, [1] * len(rows))
-        assert str(caught.value) == UNKNOWN_WIDTH
+        assert str(caught.value) == UNKNOWN_WIDTH_MESSAGE
     with pytest.raises(DpcovError) as caught:
         dpcov.release(rows, lower=0, upper=9, ledger=ledger, **ASKED)
-    assert str(caught.value) == UNKNOWN_WIDTH
+    assert str(caught.value) == UNKNOWN_WIDTH_MESSAGE
     assert not ledger.account().entries
 
 

@@ -182,7 +182,7 @@ def test_parquet_is_read_alike_by_any_way_of_decoding(
     expected = moment(table, PERSONS).units
     assert np.array_equal(moment(path, PERSONS).units, expected)
     monkeypatch.setattr(arrow, "SMALL_COLUMN_BYTES", 0)
-    monkeypatch.setattr(arrow, "DECODED_BYTES", 100)
+    monkeypatch.setattr(arrow, "MAX_COLUMN_BYTES", 100)
     assert np.array_equal(moment(path, PERSONS).units, expected)
 
 

@@ -281,7 +281,7 @@ def test_a_file_that_is_absent_or_huge_or_no_text_is_refused(tmp_path, monkeypat
     (tmp_path / "meta.json").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(SchemaError, match="not UTF-8 text"):
         metadata.read(tmp_path / "meta.json", "people", NAMES)
-    monkeypatch.setattr(metadata, "LARGEST", 100)
+    monkeypatch.setattr(metadata, "MAX_METADATA_BYTES", 100)
     with pytest.raises(SchemaError, match="larger than"):
         read(tmp_path, CSVW)
 

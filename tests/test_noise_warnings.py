@@ -11,7 +11,7 @@ import pytest
 
 import dpcov
 from dpcov.analysis import intervals
-from dpcov.analysis.below_noise import MOST
+from dpcov.analysis.below_noise import MAX_NOISE_FRACTION
 from dpcov.analysis.noise_warnings import TAIL_WARNING, deviations, noise_warnings
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.releases import NoisyCount, lengths
@@ -127,9 +127,9 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
             for asked in (False, True)
         )
         assert not ordinary.for_clipped_rows
-        assert (intervals.UNSEEN in str(ordinary.warning)) == said
-        assert intervals.SHORTENED in str(clipped.warning)
-        assert intervals.SHORTENED in clipped.summary()
+        assert (intervals.TAIL_NOTE in str(ordinary.warning)) == said
+        assert intervals.CLIPPED_ROWS_NOTE in str(clipped.warning)
+        assert intervals.CLIPPED_ROWS_NOTE in clipped.summary()
 
 
 def test_without_an_intercept_or_a_law_nothing_is_claimed():
@@ -162,7 +162,7 @@ def test_control_the_sentences_follow_the_noise():
         "The number of rows is below the noise level",
         "The means of x0, x1, x2 are below the noise level",
     ]
-    assert MOST == 0.1
+    assert MAX_NOISE_FRACTION == 0.1
 
 
 def test_the_command_line_says_it_in_text_and_in_json(tmp_path):

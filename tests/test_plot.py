@@ -155,7 +155,7 @@ def test_names_are_neither_markup_nor_mathematics_nor_too_long():
     texts = [label.get_text() for label in axes.get_yticklabels()]
     assert r"$\frac{1}{" in texts
     assert not axes.get_yticklabels()[0].get_parse_math()
-    assert all(len(text) <= plot.LONGEST_NAME for text in texts)
+    assert all(len(text) <= plot.MAX_PICTURE_NAME_CHARACTERS for text in texts)
     assert all(text.isprintable() for text in texts)
     assert plot.shortened(HOSTILE[7]).startswith("long long")
 

@@ -99,7 +99,7 @@ def test_a_start_from_a_nearby_alpha_leads_to_the_same_solution() -> None:
 
 
 def test_a_run_that_does_not_reach_the_gap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpcov.analysis.graphical_lasso.MOST_ITERATIONS", 10)
+    monkeypatch.setattr("dpcov.analysis.graphical_lasso.MAX_ADMM_ITERATIONS", 10)
     with pytest.raises(ReleaseError, match="did not converge"):
         graphical_lasso(random_correlation(1, rank=2), 0.02)
 

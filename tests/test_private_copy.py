@@ -22,7 +22,7 @@ from dpcov.errors import SourceError
 from dpcov.rows.sources import kept
 from dpcov.rows.sources import kept as private_copy
 from dpcov.rows.sources.arrow import ArrowSource
-from dpcov.rows.sources.kept import NO_ROOM, Copy, NoRoomError
+from dpcov.rows.sources.kept import NO_SPACE_MESSAGE, Copy, NoRoomError
 from strategies import moment, same, schema_of
 
 KIND = np.dtype([("number", np.float64), ("code", np.int64), ("id", "V5")])
@@ -197,7 +197,7 @@ def test_a_full_disk_is_one_outcome_and_spent_whatever_the_cells(
     FULL[why](monkeypatch)
     with pytest.raises(NoRoomError) as told:
         dpcov.release(people(10, planted), schema=SCHEMA, epsilon=1.0, ledger=ledger)
-    assert str(told.value) == NO_ROOM
+    assert str(told.value) == NO_SPACE_MESSAGE
     assert isinstance(told.value, SourceError)
     assert told.value.__context__ is None
     assert ledger.account().spent == {"epsilon": 1.0}

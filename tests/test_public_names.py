@@ -79,7 +79,7 @@ def test_the_former_names_of_assumptions_in_a_plan_work_and_warn() -> None:
 
 
 def test_the_former_name_of_missing_columns_works_and_warns() -> None:
-    schema = dpcov.Schema.from_bounds(0, 1, ["x"], missing={"numbers": "pairwise"})
+    schema = dpcov.Schema.from_bounds(0, 1, ["x"], missing="pairwise")
     with pytest.warns(FutureWarning, match="is now Schema.missing_columns. Version 0.5") as caught:
         assert schema.gaps == schema.missing_columns == {0: 1}
     assert caught[0].filename == __file__

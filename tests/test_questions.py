@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpcov import cli
 from dpcov.cli.drafts import Stated, proposed
-from dpcov.cli.questions import CHOICES, MOVES, WHY, Interview, Quit
+from dpcov.cli.questions import CHOICES, MOVES, SCHEMA_EXPLANATION, Interview, Quit
 from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, Terminal, terminal, without_escapes
@@ -63,12 +63,12 @@ def test_answers_become_the_schema() -> None:
 
 def test_it_says_why_bounds_must_not_come_from_the_data() -> None:
     shown = " ".join(run(*ANSWERS).output.split())
-    assert WHY in shown
-    assert "never from the table" in WHY
+    assert SCHEMA_EXPLANATION in shown
+    assert "never from the table" in SCHEMA_EXPLANATION
     for word, meaning in (CHOICES | MOVES).items():
         assert word in shown
         assert meaning in shown
-    assert shown.index(WHY) < shown.index("Column 1 of 4: age")
+    assert shown.index(SCHEMA_EXPLANATION) < shown.index("Column 1 of 4: age")
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])

@@ -76,7 +76,7 @@ def test_records_are_those_that_a_parser_by_hand_finds(
 ) -> None:
     text = data.draw(ROUGH | written(width) | spoilt(width)).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_module, "CHUNK_BYTES", chunk)
+        patch.setattr(text_module, "READ_BYTES", chunk)
         patch.setattr(text_module, "MAX_RECORD_BYTES", size)
         found = read(tmp_path, text, width, max_record_lines=most)
     assert found == rows_of(text, Rule(width, lines=most, size=size))
@@ -203,7 +203,7 @@ def test_work_is_linear_whatever_the_lines_hold(tmp_path, monkeypatch, record, c
             super().__init__(text, grammar)
 
     monkeypatch.setattr(text_module, "_Found", Counted)
-    monkeypatch.setattr(text_module, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(text_module, "READ_BYTES", chunk)
     filler = b"2,3\n" * 900
     for text in (record * 20_000, (record + filler) * 20, record + filler * 20):
         looked.clear()

@@ -106,7 +106,7 @@ def test_ends_are_about_the_coefficients_where_errors_are_told() -> None:
 def test_of_many_columns_no_interval_is_simulated_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take minutes; the effect of noise on correlations is stated."""
     made = released()
-    monkeypatch.setattr("dpcov.analysis.intervals.MANY", len(made.columns) - 1)
+    monkeypatch.setattr("dpcov.analysis.intervals.MAX_DEFAULT_FEATURES", len(made.columns) - 1)
     assert ridge(made, "y", 0.1).standard_errors is None
     assert _leading(made).ends is None
     assert "[0.025" not in covariances(made).summary()
@@ -360,8 +360,8 @@ def test_the_pull_is_to_the_midpoint_and_only_with_a_chosen_alpha(mechanism: str
 @pytest.mark.slow
 def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
     made, chosen = released(0.3), []
-    for unseen in (0.0, choice.UNSEEN, 10.0):
-        monkeypatch.setattr(choice, "UNSEEN", unseen)
+    for unseen in (0.0, choice.UNDETECTED_VARIANCE, 10.0):
+        monkeypatch.setattr(choice, "UNDETECTED_VARIANCE", unseen)
         chosen.append(ridge_alpha(made, "y", generator=simulation_generator(1)))
     assert chosen[0] <= chosen[1] <= chosen[2]
     assert chosen[0] < chosen[2]
@@ -376,9 +376,9 @@ def test_no_usual_alpha_is_below_what_noise_hides(
     made, usual, free = released(epsilon, mechanism=mechanism), [], []
     for penalty in PENALTIES:
         hidden = hidden_by_noise(made, penalty)
-        for found, unseen in ((usual, choice.UNSEEN), (free, 1e-9)):
+        for found, unseen in ((usual, choice.UNDETECTED_VARIANCE), (free, 1e-9)):
             with monkeypatch.context() as patch:
-                patch.setattr(choice, "UNSEEN", unseen)
+                patch.setattr(choice, "UNDETECTED_VARIANCE", unseen)
                 drawn = simulation_generator(1)
                 found.append(ridge_alpha(made, "y", penalty=penalty, generator=drawn) / hidden)
         few = [hidden / 100, hidden / 50]
@@ -393,7 +393,9 @@ def hidden_by_noise(made: Release, penalty: Penalty) -> float:
     at = [j for j in range(len(features)) if j != to]
     entries, _ = choice._noise(made, [to], at, simulation_generator(1))
     weights = Problem.of(made, [to], at, penalty).weights
-    return choice.UNSEEN * made.lattice.dimension**0.5 * entries / float(weights.mean())
+    return (
+        choice.UNDETECTED_VARIANCE * made.lattice.dimension**0.5 * entries / float(weights.mean())
+    )
 
 
 def error_of_noise() -> float:
@@ -416,7 +418,7 @@ def error_of_noise() -> float:
 def test_slopes_that_noise_drowns_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with_rule, clear = error_of_noise(), released(0.5)
     alpha = ridge_alpha(clear, "y", generator=simulation_generator(1))
-    monkeypatch.setattr(choice, "DROWNED", float("inf"))
+    monkeypatch.setattr(choice, "MAX_EXPLAINED_RATIO", float("inf"))
     assert with_rule - 1 < 0.85 * (error_of_noise() - 1)  # 1 is what the mean alone leaves
     assert ridge_alpha(clear, "y", generator=simulation_generator(1)) == alpha
 

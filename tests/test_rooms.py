@@ -74,7 +74,7 @@ def test_other_imports_are_not_taken_for_it():
 
 
 def test_what_the_registry_names_is_there_and_is_called_so():
-    for name, place in registry.MECHANISMS.items():
+    for name, place in registry.PAPER_MECHANISMS.items():
         assert registry.loaded(place).name == name
     for law, place in registry.LAWS.items():
         assert registry.loaded(place).law == law
@@ -129,7 +129,7 @@ def test_reading_a_release_imports_no_mechanism_no_source_and_no_pyarrow():
 def test_names_that_users_import_are_where_they_were():
     from dpcov import mechanisms
 
-    for name in registry.CLASSES:
+    for name in registry.PAPER_CLASSES:
         assert getattr(mechanisms, name).__name__ == name
         assert name in dir(mechanisms)
     with pytest.raises(AttributeError):

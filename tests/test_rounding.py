@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from dpcov.api.grouped import MAX_EPSILON, budget_of_level
+from dpcov.api.grouped import MAX_GROUPED_EPSILON, budget_of_level
 from dpcov.core.accounting import zcdp_of_pure
 from dpcov.core.privacy import ApproxDP, Neighbors, exact, round_up
 from dpcov.errors import BudgetError
@@ -87,5 +87,5 @@ def test_the_levels_budgets_keep_the_whole(epsilon: float) -> None:
 
 
 def test_an_epsilon_beyond_any_number_is_refused_by_levels_too() -> None:
-    with pytest.raises(BudgetError, match=f"at most {MAX_EPSILON}"):
+    with pytest.raises(BudgetError, match=f"at most {MAX_GROUPED_EPSILON}"):
         budget_of_level(ApproxDP(1e5, 0.1), Neighbors.REPLACE_ONE)

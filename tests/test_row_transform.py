@@ -21,7 +21,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
-from dpcov.mechanisms import RETIRED, Gaussian, mechanism_named
+from dpcov.mechanisms import RETIRED_MECHANISMS, Gaussian, mechanism_named
 from dpcov.mechanisms.additive import Draws, published
 from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
@@ -246,7 +246,7 @@ def test_an_intercept_that_no_map_explains_is_refused(tmp_path: Any, damage: str
         Release.load(path)
 
 
-@pytest.mark.parametrize("name", RETIRED)
+@pytest.mark.parametrize("name", RETIRED_MECHANISMS)
 def test_an_old_name_takes_what_took_its_place_and_says_so(name: str) -> None:
     found = mechanism_named(name, radius_share=0.2)
     by = BY_DIRECTION if name == "shaped-ladder" else BY_COLUMN

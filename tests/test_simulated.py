@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcov.api.plans.simulated import CORRELATION, Assumptions, _laws, _rows, simulated_rows
+from dpcov.api.plans.simulated import DEFAULT_CORRELATION, Assumptions, _laws, _rows, simulated_rows
 from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.errors import SchemaError
 from dpcov.rows.schema import Schema
@@ -73,7 +73,7 @@ def test_columns_are_as_related_as_was_assumed_whatever_their_laws(size):
 def test_others_explain_as_much_of_a_column_as_was_assumed(share):
     rows = simulated_rows(SCHEMA, Assumptions(explained=share))
     assert explained(rows) == pytest.approx(share, abs=0.04)
-    assert related(rows) == pytest.approx(CORRELATION, rel=0.05)
+    assert related(rows) == pytest.approx(DEFAULT_CORRELATION, rel=0.05)
     assert explained(simulated_rows(SCHEMA, Assumptions())) < share - 0.15
 
 

@@ -31,7 +31,7 @@ from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources import spark as spark_module
-from dpcov.rows.sources.rows import UNREADABLE
+from dpcov.rows.sources.rows import UNREADABLE_DATA
 from spark_session import ENVIRONMENT, spark_session
 from strategies import categorical, lattice_of, numeric, same, schema_of
 from tables_for_tests import PLANTED, assert_same_elsewhere, mixed_table, write_people
@@ -313,7 +313,7 @@ def test_an_error_on_a_worker_tells_nothing(cluster, schema, capfd):
             rows._sums(Exploding(schema, lattice), lambda: Accumulator(lattice.dimension))
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    assert str(told.value) == UNREADABLE
+    assert str(told.value) == UNREADABLE_DATA
     assert told.value.__cause__ is None
     assert told.value.__context__ is None
     assert PLANTED not in cluster.log.read_text() + "".join(capfd.readouterr())
@@ -325,7 +325,7 @@ def test_an_error_of_the_query_itself_tells_nothing_in_its_message(cluster):
     typed = failing.selectExpr("a", "b", "cast(c as double) as c")
     with pytest.raises(SourceError) as told:
         dpcov.release(typed, schema=PLAIN, epsilon=1.0)
-    assert str(told.value) == UNREADABLE
+    assert str(told.value) == UNREADABLE_DATA
     assert told.value.__context__ is None
 
 

@@ -14,7 +14,7 @@ from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import ooxml, open_rows, open_source
 from dpcov.rows.sources import workbook as module
-from dpcov.rows.sources.ooxml import NOT_XML, TOO_LARGE
+from dpcov.rows.sources.ooxml import NOT_XML_MESSAGE, TOO_LARGE_MESSAGE
 from dpcov.rows.sources.sheet_cells import shown_by_code
 from dpcov.rows.sources.sql import DatabaseTable
 from excel_edits import EDITS
@@ -87,7 +87,7 @@ def test_a_release_says_that_broken_xml_is_refused(tmp_path):
     schema = Schema.parse({"version": 2, "columns": {"a": {"kind": "count", "upper": 9}}})
     told = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
     assert "refuses a workbook with malformed XML before it spends budget" in told
-    assert NOT_XML.count(". ") == 2
+    assert NOT_XML_MESSAGE.count(". ") == 2
 
 
 # What cells say
@@ -237,7 +237,7 @@ def test_a_large_part_is_refused_by_its_size(tmp_path, monkeypatch):
     monkeypatch.setattr(ooxml, "MAX_HELD_BYTES", 400)
     with pytest.raises(SourceError) as refused:
         open_source(path, FileOptions(), ())
-    assert str(refused.value) == TOO_LARGE
+    assert str(refused.value) == TOO_LARGE_MESSAGE
 
 
 def test_too_many_styles_are_refused(tmp_path):
@@ -245,7 +245,7 @@ def test_too_many_styles_are_refused(tmp_path):
     path = Workbook(parts={"xl/styles.xml": styles}).write(tmp_path / "t.xlsx", [("a",), (1,)])
     with pytest.raises(SourceError) as refused:
         open_source(path, FileOptions(), ())
-    assert str(refused.value) == TOO_LARGE
+    assert str(refused.value) == TOO_LARGE_MESSAGE
 
 
 def test_batches_are_small_where_texts_are_long(tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_batches_are_small_where_texts_are_long(tmp_path, monkeypatch):
     source = open_source(Workbook(shared=True).write(tmp_path / "t.xlsx", rows), FileOptions(), ())
     assert [batch.num_rows for batch in source.batches(["a"])] == [50]
     monkeypatch.setattr(module, "MAX_BATCH_CHARACTERS", 200)
-    monkeypatch.setattr(ooxml, "CHUNK_BYTES", 256)
+    monkeypatch.setattr(ooxml, "PARSED_BYTES", 256)
     sizes = [batch.num_rows for batch in source.batches(["a"])]
     assert sum(sizes) == 50
     assert max(sizes) < 20
@@ -264,7 +264,7 @@ def test_where_chunks_end_changes_nothing(tmp_path, monkeypatch, size):
     schema = attacks.ROLES[1].schema(attacks.PLACE)
     path = Workbook(shared=True).write(tmp_path / "t.xlsx", [attacks.NAMES, *attacks.CLEAN])
     expected = moment(path, schema)
-    monkeypatch.setattr(ooxml, "CHUNK_BYTES", size)
+    monkeypatch.setattr(ooxml, "PARSED_BYTES", size)
     assert same(moment(path, schema), expected)
 
 

@@ -199,15 +199,15 @@ def _in_latin(link: str) -> str:
 
 
 def _postgres_settings(**changed: str) -> Any:
-    return patch.dict(postgres._SETTINGS, changed)
+    return patch.dict(postgres._SESSION_SETTINGS, changed)
 
 
 def _no_security() -> Broken:
-    relation = postgres._RELATION.replace("pg_catalog.row_security_active(c.oid)", "false")
+    relation = postgres._RELATION_QUERY.replace("pg_catalog.row_security_active(c.oid)", "false")
     return _all(
         _postgres_settings(row_security="on"),
-        patch.object(postgres, "_RELATION", relation),
-        patch.object(postgres, "_START", "-c search_path=pg_catalog,pg_temp"),
+        patch.object(postgres, "_RELATION_QUERY", relation),
+        patch.object(postgres, "_START_OPTIONS", "-c search_path=pg_catalog,pg_temp"),
     )
 
 
@@ -251,7 +251,7 @@ TEXT_BY_LINES: Broken = lambda: patch.object(  # noqa: E731
 )
 _GRAMMAR = text._grammar
 
-WHOLE_BATCHES = _one(sqlite, "_TEXT", replace(sqlite._TEXT, read=_truncated))
+WHOLE_BATCHES = _one(sqlite, "_TEXT_ROLE", replace(sqlite._TEXT_ROLE, read=_truncated))
 TYPE_OF_ALL = _one(array.ObjectSource, "batches", _numbers_of_array)
 FIRST_ROW = _one(array.ObjectSource, "__init__", _looking)
 NO_BLANK_LINES = _one(text.Reader, "next", _without_blank_lines)
@@ -266,13 +266,13 @@ CORES = _one(rows, "leave_no_core", lambda: None)
 UNCHECKED_ARROW = _one(arrow, "_check", lambda column: None)
 SHARES_SHOWN = _one(progress, "reading", SimpleNamespace(__wrapped__=_shown))
 OPEN_DUCKDB = _all(
-    patch.object(duckdb, "_LOCKED", ()),
+    patch.object(duckdb, "_LOCK_STATEMENTS", ()),
     patch.object(DatabaseTable, "require_trust", lambda self, is_program: None),
 )
 ANY_FILE = _one(files, "stat", _S_ISREG)
 IDS_AS_WRITTEN = _one(kept, "canonical", _as_written)
 FLOATS_AS_PRINTED = _one(objects, "_spelt_as_id", objects._spelt)
-STORED_FLOATS = _one(sqlite, "_ID", sqlite._TEXT)
+STORED_FLOATS = _one(sqlite, "_ID_ROLE", sqlite._TEXT_ROLE)
 IDS_AS_NUMBERS = _one(
     sqlite.SqliteSource, "_role", lambda self, name: sqlite._role(self._declared[name])
 )
@@ -282,9 +282,11 @@ OWN_SEARCH_PATH = _all(
 )
 UNCAPPED = _one(duckdb, "_expression", lambda declared: "{0}")
 UNCAPPED_SQLITE = _one(
-    sqlite, "_TEXT", replace(sqlite._TEXT, sql="CASE WHEN typeof({0}) = 'text' THEN {0} END")
+    sqlite,
+    "_TEXT_ROLE",
+    replace(sqlite._TEXT_ROLE, sql="CASE WHEN typeof({0}) = 'text' THEN {0} END"),
 )
-UNCAPPED_POSTGRES: Broken = lambda: patch.dict(postgres._READ, {"text": "{0}"})  # noqa: E731
+UNCAPPED_POSTGRES: Broken = lambda: patch.dict(postgres._READ_EXPRESSIONS, {"text": "{0}"})  # noqa: E731
 NO_SECURITY = _no_security()
 LATIN_CLIENT = _all(
     _postgres_settings(client_encoding="LATIN1"), patch.object(postgres, "guarded", _in_latin)

@@ -81,7 +81,7 @@ def disk_full(folder: Path) -> list[str]:
         told = [_with_little_disk(rows) for rows in (30_000, 60_000)]
     finally:
         private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES = kept
-    if told != [private_copy.NO_ROOM] * 2:
+    if told != [private_copy.NO_SPACE_MESSAGE] * 2:
         faults.append(f"on a full disk: {told}")
     return faults
 

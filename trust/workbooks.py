@@ -21,8 +21,8 @@ import dpcov
 from door_roles import DATE, LEVELS, NUMBER, PLAIN, Image, Role, image, total
 from doors import Door
 from dpcov.rows import sources
-from dpcov.rows.sources.ooxml import NOT_XML
-from dpcov.rows.sources.sheet import ROW, SheetReader
+from dpcov.rows.sources.ooxml import NOT_XML_MESSAGE
+from dpcov.rows.sources.sheet import ROW_PATH, SheetReader
 from excel_edits import BROKEN, EDITS, RowEdit
 from excel_files import SHEET, Workbook
 from figure import Figure
@@ -59,7 +59,7 @@ def by_numbers() -> Any:
 
     def mind_numbers(self: Any) -> None:
         closed(self)
-        if self.state == ROW:
+        if self.state == ROW_PATH:
             highest = getattr(self, "highest", 0)
             if self._number <= highest:
                 self.rows.pop()
@@ -152,7 +152,7 @@ def not_refused() -> Iterator[str]:
             sheet = before + Workbook().sheet(_rows(RowEdit(name, row), 5))
             Workbook(parts={SHEET: sheet}).write(path, [])
             ended = _released(path, book)
-            if ended.ended != f"SourceError {NOT_XML} " or ended.spent or ended.printed:
+            if ended.ended != f"SourceError {NOT_XML_MESSAGE} " or ended.spent or ended.printed:
                 yield f"{name}: {ended.ended[:120]} {ended.printed[:80]}, spent {len(ended.spent)}"
 
 

@@ -169,7 +169,7 @@ def paper_classes() -> str:
 
 
 def _classes(*, of_papers: bool) -> str:
-    from dpcov.core.registry import MECHANISMS as PAPERS
+    from dpcov.core.registry import PAPER_MECHANISMS as PAPERS
     from dpcov.mechanisms import MECHANISMS
 
     kinds = [kind for name, kind in MECHANISMS.items() if (name in PAPERS) == of_papers]

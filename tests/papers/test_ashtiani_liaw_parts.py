@@ -73,9 +73,9 @@ def test_where_no_closeness_keeps_the_budget_the_least_is_told():
 
 def test_more_groups_than_are_compared_are_refused(monkeypatch):
     groups = AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD).groups
-    monkeypatch.setattr(ashtiani_liaw, "MAX_GROUPS", groups)
+    monkeypatch.setattr(ashtiani_liaw, "MAX_COMPARED_GROUPS", groups)
     AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
-    monkeypatch.setattr(ashtiani_liaw, "MAX_GROUPS", groups - 1)
+    monkeypatch.setattr(ashtiani_liaw, "MAX_COMPARED_GROUPS", groups - 1)
     with pytest.raises(
         MechanismError, match=f"{groups} groups .* 3 x 3 matrix each.* larger budget"
     ):

@@ -169,7 +169,7 @@ def test_pairs_come_in_batches_that_double_from_32_to_4096(empty, monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 5, 11])
 def test_many_draws_are_all_that_are_accepted_in_order(count, monkeypatch):
-    monkeypatch.setattr(nuclear, "MAX_BATCH", 10)
+    monkeypatch.setattr(nuclear, "MAX_PAIRS", 10)
     entropy = Entropy.seeded(2)
     accepted = np.concatenate([nuclear._accepted(2, 10, entropy) for _ in range(4)])[:count]
     found = NuclearLaplace(2, 2.0**30).samples(count, Entropy.seeded(2))

@@ -10,7 +10,7 @@ import pytest
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.errors import MechanismError, SourceError
-from dpcov.mechanisms import UnboundedGaussian
+from dpcov.mechanisms import UnboundedGaussian, gaussian
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
@@ -41,14 +41,12 @@ def rows_of(values, intercept=0.0):
 def test_looks_spend_their_shares_and_bad_events_half_of_delta(monkeypatch, looks):
     asked, spaces, last = [], [], []
     right, recovery = gdp_beside_bad_events, SubspaceRecovery.of
-    calibrated = unbounded_gaussian.gaussian.calibration
+    calibrated = gaussian.calibration
     monkeypatch.setattr(
         unbounded_gaussian, "gdp_beside_bad_events", lambda *a: asked.append(a) or right(*a)
     )
     monkeypatch.setattr(SubspaceRecovery, "of", lambda *a: spaces.append(a) or recovery(*a))
-    monkeypatch.setattr(
-        unbounded_gaussian.gaussian, "calibration", lambda *a: last.append(a) or calibrated(*a)
-    )
+    monkeypatch.setattr(gaussian, "calibration", lambda *a: last.append(a) or calibrated(*a))
     mechanism = UnboundedGaussian(
         looks=looks,
         group_size=150,

@@ -231,7 +231,7 @@ ODD = {
 def test_a_column_without_a_scale_is_refused_in_the_same_words(name, neighbors):
     with pytest.raises(MechanismRefused) as caught:
         released(ODD[name], 1, neighbors)
-    assert str(caught.value) == str(MechanismRefused(univariate.TABLE_REQUIREMENT))
+    assert str(caught.value) == str(MechanismRefused(univariate.DENSE_VALUES_REQUIREMENT))
     assert caught.value.__cause__ is None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import LEVEL, flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.intervals import intervals, shown_unasked
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
     from dpcov.releases import Release
 
-DEVIATION = "standard deviation"
+DEVIATION_HEAD = "standard deviation"
 
 
 def _rows_in_units(release: Release, figures: dict[str, Vector]) -> list[Row]:
@@ -55,11 +55,11 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
         covers = found.covers
         notes = (found.covering, *notes)
     forms: tuple[str, ...] = (*["{:.5g}"] * len(figures), "{:.4g}")
-    rows = _rows_in_units(release, figures | {DEVIATION: deviations})
+    rows = _rows_in_units(release, figures | {DEVIATION_HEAD: deviations})
     title = "Means and standard deviations"
     if shown_unasked(release):
         title = titled(title, dependent(release))
-    heads: tuple[str, ...] = ("", *figures, DEVIATION)
+    heads: tuple[str, ...] = ("", *figures, DEVIATION_HEAD)
     if below is not None and below.any():
         rows = [(name, [*row, flag]) for (name, row), flag in zip(rows, flags(below), strict=True)]
         heads, forms = (*heads, ""), (*forms, "")
@@ -74,14 +74,19 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     facts = facts_of(release) | {
         "mean_lower": ends.get("mean lower"),
         "mean_upper": ends.get("mean upper"),
-        "level": LEVEL,
+        "level": CONFIDENCE_LEVEL,
         "covers": covers,
         "mean_below_noise": below,
         "standard_deviation": deviations,
         "covariance": covariance,
         "correlation": release.correlation(),
     }
-    columns = {"mean": release.mean(), **ends, "mean below noise": below, DEVIATION: deviations}
+    columns = {
+        "mean": release.mean(),
+        **ends,
+        "mean below noise": below,
+        DEVIATION_HEAD: deviations,
+    }
     known = {what: one.tolist() for what, one in columns.items() if one is not None}
     file = beside(square(names, covariance), known)
     related = square_columns(names, {"correlation": release.correlation()})

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Vector
     from dpcov.releases import Release
 
-DRAWS = 50
-NAMED = 3  # columns, before the rest is counted
+# Number of simulated errors of the count and of the means. Source: not recorded.
+COUNT_ERROR_DRAWS = 50
+# Largest number of columns that a warning names.
+MAX_WARNED_NAMES = 3
 TAIL_WARNING = (
     "Rows too few to be detected may hold much of what the columns vary by, and stated errors "
     "assume how much. `dpcov.intervals` states a bound on it."
@@ -56,13 +58,13 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     below = _means_below(release, of_means)
     names = [name for name, flagged in zip(release.columns, below, strict=True) if flagged]
     if names:
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        more = f" and {len(names) - MAX_WARNED_NAMES} more" if len(names) > MAX_WARNED_NAMES else ""
         why = (
             "noise hides how long most rows are, and so what clipping took from them."
             if blind
             else "the noise's standard deviation is above a tenth of the width of the bounds."
         )
-        named = f"{', '.join(names[:NAMED])}{more}"
+        named = f"{', '.join(names[:MAX_WARNED_NAMES])}{more}"
         found.append(f"The means of {named} are below the noise level: {why}")
     return (*found, *tail_warnings(release))
 
@@ -100,7 +102,7 @@ def deviations(release: Release) -> tuple[float, Vector]:
     truths that are plausible. The release has a noise law.
     """
     plausible = PlausibleMoments(
-        release, sampling=False, generator=reading_generator(), draws=DRAWS, alone=True
+        release, sampling=False, generator=reading_generator(), draws=COUNT_ERROR_DRAWS, alone=True
     )
     t, count = release.intercept(), release.count()
     encoded = (release.mean() - release.centers) / release.scales

@@ -7,13 +7,13 @@ and an entry of it is no larger than the variances of its directions allow. So i
 the denoised estimate, with variances l, an entry of the moment about the mean is given the prior
 variance
 
-    v_ab = l_a l_b (1 + [a = b]) / `ROWS`
+    v_ab = l_a l_b (1 + [a = b]) / `PRIOR_ROWS`
 
-about the estimate, which is the law of a Wishart matrix of `ROWS` degrees of freedom. With noise
-and what a clip may have taken (`denoise.clipped`) of variance s^2, an error keeps the share
+about the estimate, which is the law of a Wishart matrix of `PRIOR_ROWS` degrees of freedom. With
+noise and what a clip may have taken (`denoise.clipped`) of variance s^2, an error keeps the share
 sqrt(v / (v + s^2)) of its size, as a normal posterior would have it. A direction's variance is
-taken to be at least the standard deviation of its noise (`LEAST`), as a smaller one is not told
-from none.
+taken to be at least the standard deviation of its noise (`MIN_DIRECTION_SNR`), as a smaller one is
+not told from none.
 
 At orders from 100 the estimate is far better than the noise among directions that do not rise
 above it. Its squared error in all is told by Stein's estimate (`denoise.left_of_noise`), so errors
@@ -44,17 +44,26 @@ if TYPE_CHECKING:
     from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
 
-DRAWS = 519  # 2.5 % of one more is a whole number
-FEW_DRAWS = 119
-DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are fewer
-BATCH_NUMBERS = 2**21  # entries of the matrices held at once
-PSEUDO_NUMBERS = 5 * 10**5
-FEWEST_ROWS, MOST_ROWS = 1000, 5000
-ROUNDED = 20_251_124
-SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
-ROWS = 3.0  # of the prior: 1 gives wider intervals, 9 shorter ones (measured on tables to tune)
-LEAST = 1.0  # standard deviations of its noise, of the variance of a direction
-FEWER = 10.0  # times less than that, once products that must be 0 are
+# Number of simulated errors, and the smallest number for large matrices: 2.5% of 520 and of 120 are
+# whole numbers.
+ERROR_DRAWS, MIN_ERROR_DRAWS = 519, 119
+# Number of entries of all drawn matrices above which there are fewer errors. The limit saves time.
+MAX_DRAWN_ENTRIES = 10**7
+# Largest number of entries of the matrices in memory at once: 16 MiB.
+MAX_BATCH_ENTRIES = 2**21
+# Number of pseudo-rows times d^2. Source: not recorded.
+PSEUDO_ROW_ENTRIES = 5 * 10**5
+# Smallest and largest number of pseudo-rows. Source: not recorded.
+MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS = 1000, 5000
+# Seed of the draws of rounding and sampling errors, so that the other draws stay the same.
+ROUNDING_SEED = 20_251_124
+# Factor of the sampling errors, for tails that columns have in common. Source: tuned.
+SAMPLING_ERROR_FACTOR = 1.1
+# Number of rows of the prior. Source: tuned; 1 gives wider and 9 gives shorter intervals.
+PRIOR_ROWS = 3.0
+# Smallest variance of a direction, in standard deviations of its noise, and the divisor of this
+# limit after products of categories become 0. Source: not recorded.
+MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
 
 
 class PlausibleMoments:
@@ -81,7 +90,7 @@ class PlausibleMoments:
         *,
         sampling: bool,
         generator: np.random.Generator,
-        draws: int = DRAWS,
+        draws: int = ERROR_DRAWS,
         alone: bool = False,
     ) -> None:
         held.refuse(held.law_reason(release))
@@ -98,8 +107,8 @@ class PlausibleMoments:
             self.center = release.unmapped(self._directions.center)
             self._clip = self._directions.clip
         self._rounding = RoundingErrors(release, self.center)
-        self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
-        self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
+        self._off = np.random.default_rng(ROUNDING_SEED)  # so that other draws are as without it
+        self.draws = min(max(MAX_DRAWN_ENTRIES // self.center.size, MIN_ERROR_DRAWS), draws)
         if self._directions is not None and has_gaps(release.schema):
             self.center = possible(release, self.center, self._few())
         self._sampling = np.zeros((self.draws, 1, 1))
@@ -119,7 +128,7 @@ class PlausibleMoments:
 
     def parts(self) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
         """The errors of the noise alone, the same at their whole size, and those of sampling."""
-        size = max(1, BATCH_NUMBERS // self.center.size)
+        size = max(1, MAX_BATCH_ENTRIES // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
             drawn = (self._noise(self._generator, self._off) for _ in range(start, stop))
@@ -128,9 +137,9 @@ class PlausibleMoments:
 
     def _few(self) -> Matrix:
         """(b, d, d) errors with those of sampling, the same each time."""
-        draws = np.random.default_rng(ROUNDED)
-        noise = np.stack([self._noise(draws, draws)[0] for _ in range(FEW_DRAWS)])
-        return noise + sampling_errors(self._release, FEW_DRAWS, draws)
+        draws = np.random.default_rng(ROUNDING_SEED)
+        noise = np.stack([self._noise(draws, draws)[0] for _ in range(MIN_ERROR_DRAWS)])
+        return noise + sampling_errors(self._release, MIN_ERROR_DRAWS, draws)
 
     def _noise(
         self, draws: np.random.Generator, rounding_draws: np.random.Generator
@@ -181,11 +190,11 @@ class _Directions:
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
         self.clip = Clip(release, moment)
         self._release, self._law = release, law
-        least = LEAST * np.sqrt(law.diagonal_variance)
+        least = MIN_DIRECTION_SNR * np.sqrt(law.diagonal_variance)
         self.center, self._values, self._vectors = _varying(moment, free, least)
         if self._structure is not None:  # products of two levels of a column are none
             nearest = self._structure.nearest(self.center)
-            self.center = _varying(nearest, free, least / FEWER)[0]
+            self.center = _varying(nearest, free, least / STRUCTURE_SNR_DIVISOR)[0]
 
     @cached_property
     def _left(self) -> Matrix:
@@ -193,7 +202,7 @@ class _Directions:
         drowned = self._values <= np.median(self._values) + self._law.detectable
         among = np.outer(drowned, drowned)
         seen = 1 - float(np.mean(among))  # the share of the noise in entries that are as they were
-        share = left_of_noise(self._release, np.random.default_rng(ROUNDED))
+        share = left_of_noise(self._release, np.random.default_rng(ROUNDING_SEED))
         return np.where(among, np.sqrt(max((share - seen) / (1 - seen), 1 / among.size)), 1.0)
 
     @cached_property
@@ -201,7 +210,7 @@ class _Directions:
         """(q, q) share of its size that an error in an entry keeps: `v_ab` above has it."""
         diagonal, other = _variances(self._law)
         own = np.eye(len(self._values))
-        prior = np.outer(self._values, self._values) * (1 + own) / ROWS
+        prior = np.outer(self._values, self._values) * (1 + own) / PRIOR_ROWS
         noise = (other + (diagonal - other) * own) * self._left**2
         noise += self.clip.variances(self._vectors)
         return np.asarray(np.sqrt(prior / (prior + noise)))
@@ -262,12 +271,12 @@ def estimate(release: Release) -> Matrix:
     Without a noise law it is the denoised one. Where cells may be missing its available-case
     covariance is a `possible` one.
     """
-    draws = np.random.default_rng(ROUNDED)
+    draws = np.random.default_rng(ROUNDING_SEED)
     incomplete = has_gaps(release.schema)
     if release.noise is None:
         matrix = release.with_count(release.second_moment())
         return (
-            possible(release, matrix, sampling_errors(release, FEW_DRAWS, draws))
+            possible(release, matrix, sampling_errors(release, MIN_ERROR_DRAWS, draws))
             if incomplete
             else matrix
         )
@@ -300,7 +309,7 @@ def sampling_errors(release: Release, draws: int, generator: np.random.Generator
     rows = _weighted_rows(release, generator)
     weights = generator.standard_normal((draws, len(rows)))
     weights -= weights.mean(axis=1, keepdims=True)
-    weights *= SAFETY
+    weights *= SAMPLING_ERROR_FACTOR
     d = rows.shape[1]
     errors = np.empty((draws, d, d))
     for j in range(d):
@@ -319,7 +328,9 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
     low = np.array([-1.0 if feature.name in numeric else 0.0 for feature in features])
     means = np.clip(moments.encoded, low, 1.0)
     d = release.lattice.dimension
-    count = max(int(np.clip(PSEUDO_NUMBERS // d**2, FEWEST_ROWS, MOST_ROWS)), 4 * (d - 1))
+    count = max(
+        int(np.clip(PSEUDO_ROW_ENTRIES // d**2, MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS)), 4 * (d - 1)
+    )
     rows = means + pseudo_rows(means, moments.covariance, low, count, generator)
     if has_gaps(release.schema):
         rows = _with_missing_cells(release, rows, generator)

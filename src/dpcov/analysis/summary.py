@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.expected import (
-    NO_LAW,
-    NOTHING_SHOWS,
+    NO_SIGNAL_MESSAGE,
+    UNKNOWN_ERROR_MESSAGE,
     correlation_errors,
     correlations_below_noise,
     half_widths,
@@ -61,7 +61,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
     if below is not None:
         stated["correlations_below_noise"] = int(below[pairs].sum())
     if found is None:
-        return [NOTHING_SHOWS if release.uninformative else NO_LAW], stated
+        return [NO_SIGNAL_MESSAGE if release.uninformative else UNKNOWN_ERROR_MESSAGE], stated
     errors = found.errors[pairs]
     reach = half_widths(errors)
     for name, sizes in (("standard_error", errors), ("half_width", reach)):

@@ -25,7 +25,7 @@ from dpcov.core.privacy import (
 )
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
-from dpcov.mechanisms import RETIRED, Mechanism, MechanismOptions, count, mechanism_named
+from dpcov.mechanisms import RETIRED_MECHANISMS, Mechanism, MechanismOptions, count, mechanism_named
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable, require_enough
 from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
@@ -192,8 +192,8 @@ def prepare(
     fields: dict[str, Any] = dict(options)
     if isinstance(radius, str):  # which kind: an option of the mechanism
         fields["radius"], radius = radius, None
-    if mechanism in RETIRED:
-        instead = RETIRED[mechanism].name
+    if mechanism in RETIRED_MECHANISMS:
+        instead = RETIRED_MECHANISMS[mechanism].name
         warnings.warn(f"{mechanism} is no more: {instead} takes its place.", stacklevel=4)
     named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
     data = table_of(data, table, trust_views)

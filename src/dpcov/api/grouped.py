@@ -47,7 +47,7 @@ from dpcov.rows.sources.sql import table_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_EPSILON = 1000  # with a delta, e^(epsilon / 2) must fit into a float64 number
+MAX_GROUPED_EPSILON = 1000  # with a delta, e^(epsilon / 2) must fit into a float64 number
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,10 +359,10 @@ def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:
         case ZCDP(rho):
             return ZCDP(round_down(exact(rho) / 4))
         case ApproxDP(epsilon, delta):
-            if epsilon > MAX_EPSILON:
+            if epsilon > MAX_GROUPED_EPSILON:
                 raise BudgetError(
                     f"Epsilon is {epsilon:g}, but a grouped release with replace-one needs at most "
-                    f"{MAX_EPSILON}. Use a smaller --epsilon."
+                    f"{MAX_GROUPED_EPSILON}. Use a smaller --epsilon."
                 )
             half = epsilon / 2 * (1 + 2.0**-50)
             factor = Fraction(1 + math.exp(half)) * (1 + Fraction(1, 2**50))

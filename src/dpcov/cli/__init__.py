@@ -20,7 +20,7 @@ from typer.main import get_command
 from dpcov.cli import completions, options
 from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.audit import app as audit_app
-from dpcov.cli.check import OFFER, check
+from dpcov.cli.check import CHECK_HINT, check
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import example, say, warn_if_seeded
@@ -190,7 +190,7 @@ def release(
             }
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
-        say(f"note: {OFFER}", hushed or not sys.stdout.isatty())
+        say(f"note: {CHECK_HINT}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
         sys.stdout.flush()
         with reading():

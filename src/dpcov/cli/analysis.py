@@ -32,14 +32,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print all results as JSON.")
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write all results to a .csv or .parquet file.")
 ]
-COMMON: dict[str, tuple[Any, Any]] = {
+COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "csv": (Csv, False),
     "as_json": (Json, False),
     "out": (Out, None),
     "force": (options.Force, False),
     "quiet": (options.Quiet, False),
 }
-EXAMPLE = "people.release.json"
+EXAMPLE_RELEASE = "people.release.json"
 
 
 class Commands(TyperGroup):
@@ -71,7 +71,7 @@ class Commands(TyperGroup):
 
         analyses = typer.Typer()
         for name, declared in commands().items():
-            epilog = example(f"{name} {EXAMPLE} {declared.example}".rstrip())
+            epilog = example(f"{name} {EXAMPLE_RELEASE} {declared.example}".rstrip())
             make = analyses.command(
                 name,
                 help=declared.help,
@@ -121,7 +121,7 @@ def _callback(declared: Command) -> Callable[..., None]:
     for name, option in declared.options.items():
         default = defaults[name].default
         asked[name] = _option(option, default), False if option.kind is bool else default
-    asked |= COMMON
+    asked |= COMMON_OPTIONS
     callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(

@@ -131,7 +131,7 @@ def _assumptions(
     like: Path | None,
 ) -> Assumptions:
     """Return the assumptions of the options or of ``--like``."""
-    from dpcov.api.plans.simulated import CORRELATION, SPREAD, Assumptions
+    from dpcov.api.plans.simulated import DEFAULT_CORRELATION, DEFAULT_SPREAD, Assumptions
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):
@@ -148,9 +148,9 @@ def _assumptions(
     if "" in values:
         raise SchemaError("--mean does not name a column. Write --mean COLUMN=VALUE.")
     return Assumptions(
-        spreads.pop("", SPREAD),
+        spreads.pop("", DEFAULT_SPREAD),
         spreads,
-        CORRELATION if correlation is None else correlation,
+        DEFAULT_CORRELATION if correlation is None else correlation,
         means=values,
         explained=explained,
     )

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcov.core.privacy import ROUNDING, exact, gaussian_delta, round_up
+from dpcov.core.privacy import TERM_ERROR, exact, gaussian_delta, round_up
 
 # Function from an order alpha > 1 to a Renyi divergence. The divergence can be infinite.
 RenyiCurve = Callable[[float], float]
@@ -72,7 +72,7 @@ def zcdp_of_pure(epsilon: float) -> float:
     simple = exact(epsilon) ** 2 / 2  # tanh(x) <= x
     if epsilon < MIN_SERIES_EPSILON:
         return round_up(simple)
-    return round_up(min(simple, Fraction(epsilon * math.tanh(epsilon / 2) * (1 + ROUNDING))))
+    return round_up(min(simple, Fraction(epsilon * math.tanh(epsilon / 2) * (1 + TERM_ERROR))))
 
 
 def renyi_of_pure(epsilon: float) -> RenyiCurve:
@@ -96,6 +96,6 @@ def renyi_of_pure(epsilon: float) -> RenyiCurve:
     def curve(alpha: float) -> float:
         more, less = alpha * epsilon, (1 - alpha) * epsilon
         total = float(np.logaddexp(more + weight, less + weight))
-        return (total + ROUNDING * sum(map(abs, (more, less, weight, weight)))) / (alpha - 1)
+        return (total + TERM_ERROR * sum(map(abs, (more, less, weight, weight)))) / (alpha - 1)
 
     return curve

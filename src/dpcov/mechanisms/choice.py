@@ -15,7 +15,7 @@ from dpcov.mechanisms.count import WithCount
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical, Count, Flag
-from dpcov.rows.sources.rows import IN_MEMORY
+from dpcov.rows.sources.rows import IN_MEMORY_MESSAGE
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
@@ -219,4 +219,4 @@ def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
             f"{', '.join(SUM_MECHANISMS)} with the radius of the schema, or release from the rows."
         )
     if not rows.has_rows and getattr(mechanism, "holds_rows", False):
-        raise MechanismError(IN_MEMORY)
+        raise MechanismError(IN_MEMORY_MESSAGE)

@@ -32,7 +32,7 @@ from dpcov.core.privacy import (
     gaussian_delta,
     round_down,
 )
-from dpcov.core.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
+from dpcov.core.samplers.discrete import MIN_SCALE, MIN_VARIANCE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError, MechanismRefused
 from dpcov.mechanisms import additive, gaussian, standardized
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 # Fractions of epsilon and of rho that the count spends. Source: not recorded.
-EPSILON_SHARE, RHO_SHARE = Fraction(1, 25), Fraction(1, 64)
-MAX_EPSILON = 2.0**38  # mu is then below 2^20, the largest value that the search for mu allows
+COUNT_EPSILON_SHARE, COUNT_RHO_SHARE = Fraction(1, 25), Fraction(1, 64)
+# Largest epsilon. With it, mu is below 2^20, the largest value that the search for mu allows.
+MAX_COUNT_EPSILON = 2.0**38
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,11 @@ def calibrated(
         The mechanism cannot keep the budget. No budget was spent.
 
     """
-    if neighbors != Neighbors.ADD_REMOVE or mechanism.name in registry.MECHANISMS or not per_row:
+    if (
+        neighbors != Neighbors.ADD_REMOVE
+        or mechanism.name in registry.PAPER_MECHANISMS
+        or not per_row
+    ):
         laws = mechanism.calibrate(lattice, budget, neighbors)
         least = mechanism.least_units(lattice, budget, neighbors)
         return WithCount(laws.guarantee, laws, least_units=least)
@@ -137,10 +142,10 @@ def calibrated(
                 "The privacy budget is too small to count the rows. Choose a usual value: epsilon "
                 "from 0.1 to 3. Nothing was spent."
             )
-        law = ScalarGaussian(max(Fraction(most) ** 2 / (2 * spends) + extra, SMALLEST_VARIANCE))
+        law = ScalarGaussian(max(Fraction(most) ** 2 / (2 * spends) + extra, MIN_VARIANCE))
     else:
         spends = pure_epsilon(mechanism.name, budget) - pure_epsilon(mechanism.name, kept)
-        law = ScalarLaplace(max(most / spends, SMALLEST_SCALE))
+        law = ScalarLaplace(max(most / spends, MIN_SCALE))
     return WithCount(Guarantee(stated, neighbors, lattice.unit), laws, law, spends)
 
 
@@ -161,9 +166,9 @@ def _kept(
         if isinstance(laws.guarantee.budget, PureDP):
             stated = PureDP(budget.epsilon)
     if isinstance(budget, ZCDP):
-        kept = ZCDP(_less(budget.rho, RHO_SHARE))
+        kept = ZCDP(_less(budget.rho, COUNT_RHO_SHARE))
     else:
-        kept = PureDP(_less(budget.epsilon, EPSILON_SHARE))
+        kept = PureDP(_less(budget.epsilon, COUNT_EPSILON_SHARE))
     return kept, mechanism.calibrate(lattice, kept, neighbors), stated
 
 
@@ -184,13 +189,13 @@ def _less_mu(name: str, budget: ApproxDP) -> ApproxDP:
     The function returns the given budget if no mu fits the budget. The epsilon shrinks by the
     same fraction as mu^2. With the full epsilon, a large mu would need a delta near 0.
     """
-    near = replace(budget, epsilon=min(budget.epsilon, MAX_EPSILON))
+    near = replace(budget, epsilon=min(budget.epsilon, MAX_COUNT_EPSILON))
     try:
         rho, _ = gaussian.concentration(name, near)
     except BudgetError:
         return budget
-    epsilon = near.epsilon * float(1 - RHO_SHARE)
-    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - RHO_SHARE)), epsilon))
+    epsilon = near.epsilon * float(1 - COUNT_RHO_SHARE)
+    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - COUNT_RHO_SHARE)), epsilon))
 
 
 def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> Release:

@@ -36,8 +36,8 @@ CLIPPED_FRACTION = 0.01
 SPECTRUM_SLACK = 0.3
 # Largest number of pilot queries. A pilot query halves the error of a transformation, and float64
 # allows 1,074 halvings of 1.
-MAX_QUERIES = 1100
-QueryCount = Annotated[int, Interval(1, MAX_QUERIES, "both")]
+MAX_HALVING_QUERIES = 1100
+QueryCount = Annotated[int, Interval(1, MAX_HALVING_QUERIES, "both")]
 # Number of comparisons of a binary search among `SCALE_COUNT` scales.
 SEARCH_STEPS = 6
 # Number of candidate scales. The search finds the median norm among R 2^-j, where R is the radius

@@ -14,8 +14,8 @@ from dpcov.core.parameters import Count, Share, ShareOrNone, Whole, check_fields
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
+from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.preconditioned import QueryCount
@@ -46,8 +46,6 @@ CLIPPING_NORM_RATIO = 32.0
 MAX_GROUPS = 200_000
 # Largest number of pilot queries.
 MAX_QUERIES = 64
-# Number that is added to each variance to cover the rounding.
-ROUNDING_VARIANCE = gaussian.ROUNDING_VARIANCE
 
 
 @dataclass(frozen=True, slots=True)

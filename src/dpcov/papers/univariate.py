@@ -21,8 +21,9 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
+from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
 from dpcov.papers.accounting import gdp_beside_bad_events
-from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, STEPS_PER_VOTE, GaussianHistograms
+from dpcov.papers.primitives.histogram import STEPS_PER_VOTE, GaussianHistograms
 from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ VALUE_STEPS = 2**20
 # Smallest fraction of normal pairs in the fullest bin of the scale histogram.
 MIN_MODE_FREQUENCY = 0.289
 # What the mechanism needs; part of the message of a refusal.
-TABLE_REQUIREMENT = "enough rows, without gaps in their values"
+DENSE_VALUES_REQUIREMENT = "enough rows, without gaps in their values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +376,7 @@ def _fullest(histogram: GaussianHistograms, votes: AnyArray, entropy: Entropy) -
     keys, counts = np.unique(votes + 0, return_counts=True)
     shown = histogram(dict(zip(keys.tolist(), counts.tolist(), strict=True)), entropy)
     if not shown:
-        raise MechanismRefused(TABLE_REQUIREMENT)
+        raise MechanismRefused(DENSE_VALUES_REQUIREMENT)
     return float(max(shown, key=shown.__getitem__))
 
 

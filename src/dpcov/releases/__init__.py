@@ -21,7 +21,7 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
-from dpcov.core.show.table import LONGEST, Row, Table
+from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.releases import dates, held
 from dpcov.releases.advisories import VOID, advisories
@@ -1054,9 +1054,9 @@ class Release:
                 )
                 for name, mean, own in figures
             ]
-            left = max(len(means) - LONGEST, 0)
+            left = max(len(means) - MAX_FULL_ROWS, 0)
             heads = ("", "mean", "std. deviation")
-            shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
+            shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
 

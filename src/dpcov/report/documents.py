@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcov.analysis.expected import NOTHING_SHOWS, silent
+from dpcov.analysis.expected import NO_SIGNAL_MESSAGE, silent
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.plain import plain
 from dpcov.releases import SEEDED
@@ -28,4 +28,4 @@ def document(release: Release, **facts: Any) -> dict[str, Any]:
 
 def caveats(release: Release) -> list[str]:
     """Return the caveats: the release has a seed, or all its figures are below the noise level."""
-    return [SEEDED] * release.reproducible + [NOTHING_SHOWS] * silent(release)
+    return [SEEDED] * release.reproducible + [NO_SIGNAL_MESSAGE] * silent(release)

@@ -64,8 +64,8 @@ from dpcov.rows.missing import (
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-LARGEST_FILE = 2**24  # Maximum size of a schema file in bytes.
-RESOLUTION = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
+MAX_SCHEMA_BYTES = 2**24  # Maximum size of a schema file in bytes.
+MAX_BOUNDS_ERROR = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
 INVISIBLE_CATEGORIES = (
     "Cc",
     "Cf",
@@ -73,7 +73,9 @@ INVISIBLE_CATEGORIES = (
     "Zl",
     "Zp",
 )  # Unicode categories of characters forbidden in names.
-SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # Category Zs.
+SPACE_CHARACTERS = " \xa0\u1680\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)  # Category Zs.
 MAX_FEATURES = 8191  # Squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53.
 
 
@@ -148,7 +150,7 @@ class Numeric(_Model):
                 "lower and upper are too close for floating-point numbers. Multiply the column "
                 "by a public number"
             )
-        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
+        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * MAX_BOUNDS_ERROR:
             raise ValueError(
                 "the bounds are too far from 0 for the precision of float64. Subtract a "
                 "public number from the column"
@@ -1049,7 +1051,7 @@ class Schema(_Model):
         120.0
 
         """
-        text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
+        text, name = read_text(path, "schema", SchemaError, most=MAX_SCHEMA_BYTES), shown(path)
         try:
             found = cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -1157,7 +1159,7 @@ def _stripped(name: Any) -> Any:
         return [_stripped(one) for one in name]
     if isinstance(name, dict):
         return {key: _stripped(one) for key, one in name.items()}
-    return name.strip(SPACES) if isinstance(name, str) else name
+    return name.strip(SPACE_CHARACTERS) if isinstance(name, str) else name
 
 
 def level_text(level: bool | int | float | str) -> str:
@@ -1186,19 +1188,19 @@ def _per_column(bound: Bounds, count: int) -> list[float]:
     return values
 
 
-_NO_KIND = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
+_NO_KIND_FAULT = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
 
 
 def _sentences(error: ValidationError) -> str:
     """Describe the faults in sentences; entries that are not filled in yet come last."""
     faults = error.errors()
     unfilled = [_place(fault) for fault in faults if fault["type"] == "missing"]
-    unfilled += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
+    unfilled += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND_FAULT]
     unstated = [fault for fault in faults if is_unstated(fault)]
     others = [
         fault
         for fault in faults
-        if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
+        if fault["type"] not in ("missing", _NO_KIND_FAULT) and fault not in unstated
     ][:5]
     found = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
     # With several faults, the message states the problems without the remedies.

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-PERSON, WEIGHT, LEVEL = "person", "weight", "level"
+PERSON_COLUMN, WEIGHT_COLUMN, LEVEL_COLUMN = "person", "weight", "level"
+# Largest number of rows of a person in the audited tables.
 MAX_ROWS_PER_PERSON = 3
 CATEGORIES = ("a", "b", "c")
 # Relative distance of a transformed norm from the clipping radius, about one millionth.
@@ -110,7 +111,7 @@ class Setting:
             numeric |= {"missing": "pairwise"}
         columns: dict[str, Any] = {f"x{i}": numeric for i in range(self.columns)}
         if self.has_levels:
-            columns[LEVEL] = {"kind": "categorical", "levels": CATEGORIES}
+            columns[LEVEL_COLUMN] = {"kind": "categorical", "levels": CATEGORIES}
         return Schema.parse({"columns": columns, **self.declared})
 
     def rows(self, units: Sequence[Unit]) -> Rows:
@@ -122,10 +123,12 @@ class Setting:
             numbers = (numbers > 0).astype(np.float64)
         table: dict[str, Any] = {f"x{i}": column for i, column in enumerate(numbers.T)}
         sizes = [len(unit.numbers) for unit in units]
-        table[PERSON] = np.repeat(np.arange(len(units)), sizes)
-        table[WEIGHT] = np.repeat(np.array([unit.weight for unit in units], np.float64), sizes)
+        table[PERSON_COLUMN] = np.repeat(np.arange(len(units)), sizes)
+        table[WEIGHT_COLUMN] = np.repeat(
+            np.array([unit.weight for unit in units], np.float64), sizes
+        )
         levels = [unit.level for unit in units for _ in unit.numbers]
-        table[LEVEL] = pa.array(levels, pa.string())
+        table[LEVEL_COLUMN] = pa.array(levels, pa.string())
         return open_rows(pa.table(table), self.schema(), threads=1)
 
 
@@ -143,13 +146,13 @@ def settings(columns: int) -> tuple[Setting, ...]:
         Settings of the audit.
 
     """
-    person = {"column": PERSON, "max_rows": MAX_ROWS_PER_PERSON, "type": "integer"}
+    person = {"column": PERSON_COLUMN, "max_rows": MAX_ROWS_PER_PERSON, "type": "integer"}
     return (
         Setting("rows", columns),
         Setting("rows without intercept", columns, {"intercept": 0.0}),
         Setting("clipped rows", columns, {"radius": 1.0, "intercept": 0.5}),
         Setting("persons", columns, {"unit": person}),
-        Setting("weights", columns, {"weight": {"column": WEIGHT, "maximum": 2.0}}),
+        Setting("weights", columns, {"weight": {"column": WEIGHT_COLUMN, "maximum": 2.0}}),
         Setting("categories", columns - 1, has_levels=True),
         Setting("missing cells", columns, has_missing_cells=True),
         Setting("flags", columns, has_flags=True),

@@ -45,7 +45,7 @@ _TABLES = {
 }
 _CHAIN = {"chain": ("source", "row", "digest")}
 _START = "start"  # source of the first link of a chain that starts after older rows
-LARGEST_FILE = 2**30  # bytes, enough for millions of releases
+MAX_LEDGER_BYTES = 2**30  # bytes, enough for millions of releases
 UNSPENT = "Nothing was spent."
 # The next messages continue a sentence that starts with `named(path)`.
 UNCHAINED = (
@@ -316,7 +316,7 @@ def local(path: str | os.PathLike[str]) -> Path:
         place, mounts = Path(os.path.realpath(path)), Path("/proc/self/mounts")
         if place.exists() and not place.is_file():
             raise LedgerError(f"{named(place)} is not a regular file. Choose another path.")
-        if place.exists() and place.stat().st_size > LARGEST_FILE:
+        if place.exists() and place.stat().st_size > MAX_LEDGER_BYTES:
             raise LedgerError(f"{named(place)} is larger than 1 GiB. Choose another file.")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "the name is not a valid file name"

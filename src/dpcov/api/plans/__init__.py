@@ -46,7 +46,7 @@ RELEASES, FEW_RELEASES = 20, 4
 # change the error of the eigenvalues by a factor of 1.3. Source: not recorded.
 MAIN_RELEASES, FEW_MAIN_RELEASES = 60, 24
 # Number of features above which a plan simulates fewer releases.
-MANY_FEATURES = 40
+MAX_FAST_FEATURES = 40
 # Order of a matrix above which nuclear-Laplace noise is slow to draw.
 MAX_NUCLEAR_ORDER = 20
 # Largest factor of the budget or of the number of rows in the search for a requested error.
@@ -56,8 +56,8 @@ SEARCH_STEP_FACTOR = 4.0
 # Largest error of a budget or number of rows that the search finds, as a natural logarithm.
 SEARCH_LOG_TOLERANCE = 0.05
 # Largest number of rows in a plan.
-MAX_ROWS = 10**12
-RowCount = Annotated[int, Interval(1, MAX_ROWS, "both")]
+MAX_PLAN_ROWS = 10**12
+RowCount = Annotated[int, Interval(1, MAX_PLAN_ROWS, "both")]
 Needed = tuple[Budget | None, int | None]
 HEADS = {
     "noise": "noise per entry",
@@ -93,7 +93,7 @@ RELEASE_RANGE_FACTOR, ASSUMPTIONS_RANGE_FACTOR = 1.22, 1.5
 # the bounds. A column that fills its bounds evenly has 0.58.
 NARROW_SPREAD, WIDE_SPREAD = 0.1, 0.58
 # Number of readings of the table above which a plan simulates fewer releases.
-MANY_PASSES = 6
+MAX_FAST_PASSES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,7 +479,7 @@ class _Planner:
         consistent with the table by mechanism.
         """
         mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
-        careful |= self.table.lattice.dimension <= MANY_FEATURES
+        careful |= self.table.lattice.dimension <= MAX_FAST_FEATURES
         return self._tried(mechanism, budget, trials, careful=careful)
 
     def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
@@ -493,7 +493,7 @@ class _Planner:
             return self._tried(chosen, budget, trials, careful=True)
         mechanism = mechanism_named(name)
         calibration = mechanism.calibrate(self.table.lattice, budget, self.neighbors)
-        if self.table.lattice.dimension > MANY_FEATURES and not adds_noise(calibration):
+        if self.table.lattice.dimension > MAX_FAST_FEATURES and not adds_noise(calibration):
             raise MechanismError(
                 "a prediction with this many features is slow; name the mechanism with --mechanism"
             )
@@ -507,9 +507,9 @@ class _Planner:
             raise MechanismError(
                 "the noise is slow to draw for this many features, and auto never chooses it"
             )
-        if mechanism.passes > MANY_PASSES:
+        if mechanism.passes > MAX_FAST_PASSES:
             repeats = FEW_RELEASES
-        elif dimension > MANY_FEATURES:
+        elif dimension > MAX_FAST_FEATURES:
             repeats = FEW_MAIN_RELEASES if careful else FEW_RELEASES
         else:
             repeats = MAIN_RELEASES if careful else RELEASES

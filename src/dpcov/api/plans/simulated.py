@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from scipy.special import betaincinv
 
-from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
+from dpcov.analysis.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.api.plans.rows_like import moments_like, rows_like
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.typical_correlation import JITTER, typical_correlation
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 # Default standard deviation of a column, as a fraction of half the width of its bounds.
 # Source: not recorded.
-SPREAD = 0.35
+DEFAULT_SPREAD = 0.35
 # Default root mean square correlation of two columns. Source: not recorded.
-CORRELATION = 0.25
+DEFAULT_CORRELATION = 0.25
 # Default fraction of missing cells in a column with a missingness indicator. Source: not recorded.
-MISSING_SHARE = 0.05
+DEFAULT_MISSING_SHARE = 0.05
 # Largest and smallest number of simulated rows. Their moments represent any number of rows.
-MAX_ROWS, MIN_ROWS = 20_000, 4_000
+MAX_SIMULATED_ROWS, MIN_SIMULATED_ROWS = 20_000, 4_000
 # Largest number of cells in a simulated table. The limit keeps a plan fast.
 MAX_CELLS = 2 * 10**6
 # Seed of the simulated table: the same public numbers always give the same plan.
-SEED = 20_250_101
+TABLE_SEED = 20_250_101
 # Number of rounds that fit the correlations of the normal scores to the assumptions.
 FITTING_ROUNDS = 4
 # Largest correlation and largest explained variance of the normal scores. Source: not recorded.
@@ -106,9 +106,9 @@ class Assumptions:
 
     """
 
-    spread: float = SPREAD
+    spread: float = DEFAULT_SPREAD
     spreads: Mapping[str, float] = field(default_factory=dict)
-    correlation: float = CORRELATION
+    correlation: float = DEFAULT_CORRELATION
     like: Release | None = None
     means: Mapping[str, float] = field(default_factory=dict)
     explained: float | None = None
@@ -209,7 +209,10 @@ class SimulatedTable:
         if assumptions.like is None:
             encoded = simulated_rows(schema, assumptions)
         else:
-            generator, count = np.random.default_rng(SEED), max(MIN_ROWS, len(schema.features))
+            generator, count = (
+                np.random.default_rng(TABLE_SEED),
+                max(MIN_SIMULATED_ROWS, len(schema.features)),
+            )
             encoded = rows_like(assumptions.like, schema, count, generator)
             if not has_gaps(schema):
                 mean = _mean_of_moments(*moments_like(assumptions.like, schema), lattice)
@@ -229,7 +232,7 @@ class SimulatedTable:
         square 1. Values outside the bounds become the bounds.
         """
         numbers = [j for j, one in enumerate(self.schema.features) if not one.is_indicator]
-        generator, encoded = np.random.default_rng(SEED), self.encoded.copy()
+        generator, encoded = np.random.default_rng(TABLE_SEED), self.encoded.copy()
         means, factors = encoded.mean(axis=0), generator.chisquare(3, (len(encoded), 1)) ** -0.5
         about = (encoded - means)[:, numbers] * factors
         encoded[:, numbers] = np.clip(means[numbers] + about, -1.0, 1.0)
@@ -240,7 +243,7 @@ class SimulatedTable:
 
     def source(self, rows: int) -> SimulatedRows:
         """Return a data source that represents this number of rows."""
-        return SimulatedRows(self.schema, self.encoded[:MIN_ROWS], rows)
+        return SimulatedRows(self.schema, self.encoded[:MIN_SIMULATED_ROWS], rows)
 
 
 def _with_missing(
@@ -271,7 +274,7 @@ def _with_missing(
     found = np.zeros((len(rows), len(schema.features)))
     found[:, [feature.variable for feature in schema.features]] = rows
     for at, indicator in schema.missing_columns.items():
-        share = shares.get(schema.features[at].name, MISSING_SHARE)
+        share = shares.get(schema.features[at].name, DEFAULT_MISSING_SHARE)
         found[:, indicator] = generator.random(len(rows)) < share
         found[:, at] *= 1 - found[:, indicator]
     return found
@@ -317,11 +320,11 @@ def simulated_rows(schema: Schema, assumptions: Assumptions) -> Matrix:
         Encoded rows.
 
     """
-    count = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(schema.features)))
+    count = max(MIN_SIMULATED_ROWS, min(MAX_SIMULATED_ROWS, MAX_CELLS // len(schema.features)))
     laws = _laws(schema, assumptions)
     size, explained = assumptions.correlation, assumptions.explained or 0.0
     for _ in range(FITTING_ROUNDS):
-        found = _relations(schema, _rows(schema, laws, size, explained, MIN_ROWS))
+        found = _relations(schema, _rows(schema, laws, size, explained, MIN_SIMULATED_ROWS))
         if found is None:
             break
         size = min(
@@ -399,7 +402,7 @@ def _rows(
         Encoded rows.
 
     """
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(TABLE_SEED)
     columns = schema.encoded_columns
     root = np.linalg.cholesky(typical_correlation(len(columns), size, generator, explained))
     scores = generator.standard_normal((count, len(columns))) @ root.T
@@ -409,9 +412,9 @@ def _rows(
         if isinstance(column, Categorical):
             parts.append(_indicators((ranks + 0.5) / count, len(column.labels)))
             continue
-        numbers = laws[name][ranks * MIN_ROWS // count][:, None]
+        numbers = laws[name][ranks * MIN_SIMULATED_ROWS // count][:, None]
         if column.has_indicator:
-            absent = generator.random((count, 1)) < MISSING_SHARE
+            absent = generator.random((count, 1)) < DEFAULT_MISSING_SHARE
             parts.append(np.where(absent, 0.0, numbers))
             parts.append(absent.astype(np.float64))
         else:
@@ -440,18 +443,18 @@ def _law(assumptions: Assumptions, name: str, column: Numeric, side: int) -> tup
     spread = assumptions.spreads.get(name, assumptions.spread)
     if name in assumptions.means:
         mean = (assumptions.means[name] - column.midpoint) / column.half_range
-        mean = float(np.clip(mean, 2 * EDGE - 1, 1 - 2 * EDGE))
+        mean = float(np.clip(mean, 2 * MIN_BOUND_DISTANCE - 1, 1 - 2 * MIN_BOUND_DISTANCE))
     else:
         mean = side * min(assumptions.spread, MAX_MEAN_SHARE * math.sqrt(1 - spread**2))
-    return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
+    return mean, min(spread, math.sqrt(MAX_VARIANCE_FRACTION * (1 - mean**2)))
 
 
 @lru_cache(maxsize=64)
 def _bounded(mean: float, spread: float) -> Matrix:
-    """Return ascending quantiles of a beta distribution on [-1, 1], shape (MIN_ROWS,)."""
+    """Return ascending quantiles of a beta distribution on [-1, 1], shape (MIN_SIMULATED_ROWS,)."""
     share = (1 + mean) / 2
     weight = (1 - mean**2) / spread**2 - 1
-    chances = (np.arange(MIN_ROWS) + 0.5) / MIN_ROWS
+    chances = (np.arange(MIN_SIMULATED_ROWS) + 0.5) / MIN_SIMULATED_ROWS
     quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
     return np.asarray(2 * quantiles - 1, np.float64)
 

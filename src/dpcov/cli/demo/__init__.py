@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 HERE = files(__name__)
-EPSILON = 1.0
-BUDGET = 3.0
+# Epsilon of the release, and of the budget, which is enough for three releases.
+EPSILON, BUDGET = 1.0, 3.0
 LEDGER = "health.ledger"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcov.core.show.table import Table
 
 # Metadata of a field that the JSON document leaves out.
-OMITTED = {"omitted": True}
+OMITTED_FIELD = {"omitted": True}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from dpcov.core.privacy import Neighbors
 from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
 from dpcov.papers.primitives.bounded_moments import least
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ Key = TypeVar("Key", bound=Any)
 PROBABILITY_MARGIN = 1e-9
 # Number of grid steps of one vote. The Gaussian noise is on this grid.
 STEPS_PER_VOTE = 2**20
-# Number that is added to a variance to cover the rounding (see `gaussian.Gaussian`).
-ROUNDING_VARIANCE = 8
 
 
 @dataclass(frozen=True, slots=True)

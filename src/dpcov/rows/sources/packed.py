@@ -23,7 +23,7 @@ from dpcov.rows.sources.hashes import content_hash
 from dpcov.rows.sources.ids import canonical
 from dpcov.rows.sources.level import filtered
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.rows import BLAS, UNREADABLE, Assignment, Folder, add_grouped
+from dpcov.rows.sources.rows import BLAS, UNREADABLE_DATA, Assignment, Folder, add_grouped
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
@@ -57,7 +57,7 @@ def _reporting(
                 yield from task(*args, **kwargs)
 
             batches = started()
-            step = quiet(UNREADABLE)(lambda: next(batches, None))
+            step = quiet(UNREADABLE_DATA)(lambda: next(batches, None))
             try:
                 while (batch := step()) is not None:
                     yield batch
@@ -157,7 +157,7 @@ def sums_of_ranked(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     with BLAS.limit(limits=1):
         for batch in batches:
             if batch["integers"].null_count:
-                raise SourceError(UNREADABLE)
+                raise SourceError(UNREADABLE_DATA)
             labels = _labels(query, batch["id"])
             firsts = batch["place"].to_numpy() == 1
             counts += np.bincount(labels[firsts], minlength=query.groups)
@@ -196,7 +196,7 @@ def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, cont
 
     """
     if part == FAILED_PART:
-        raise SourceError(UNREADABLE)
+        raise SourceError(UNREADABLE_DATA)
     before = found.get(part, (0, np.int64(0)))
     found[part] = before[0] + units, before[1] + np.frombuffer(content, "<i8")
 
