@@ -328,7 +328,7 @@ class Guarantee:
 
 TERM_ERROR = 2e-15  # relative error that float64 is granted in each term of a formula below
 MIN_DELTA = 1e-300  # beside it float64 loses its relative precision
-MAX_RHO = 1e290
+MAX_RHO = 1e290  # above, a conversion could overflow in float64
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

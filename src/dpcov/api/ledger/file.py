@@ -36,7 +36,7 @@ from dpcov.core.printable import shown
 from dpcov.errors import LedgerError
 
 _APPLICATION_ID = 0x64706376  # "dpcv"
-_VERSION = 2
+_VERSION = 2  # version of the ledgers that this version of dpcov writes
 _UNCHAINED = 1  # version of ledgers without a chain
 _TABLES = {
     "datasets": ("name", "neighbors"),

@@ -47,7 +47,7 @@ _START_STATEMENTS = (
     "BEGIN",  # One snapshot for all readings.
 )
 _STORED_CODES = (0, 3)  # Codes of stored columns: plain, and generated when a row was written.
-_COMPUTED_CODE = 2
+_COMPUTED_CODE = 2  # Code of a column that is computed when a row is read.
 
 
 class SqliteSource(Connected):
