@@ -31,7 +31,7 @@ _PUBLIC = {
     "dpcov.rows.schema": ("Schema",),
 }
 # Public modules that need no import of their own.
-_MODULES = ("plot", "report")
+_MODULES = ("plot", "report", "signatures")
 # Former names and their new names. Each former name works with a warning (`core.renamed`).
 _FORMER = {"Guess": "Assumptions", "choose_alpha": "ridge_alpha", "drowned": "noise_warnings"}
 

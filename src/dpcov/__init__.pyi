@@ -37,6 +37,7 @@ from dpcov.releases import load as load
 from dpcov.rows.schema import Schema as Schema
 from dpcov import plot as plot
 from dpcov import report as report
+from dpcov import signatures as signatures
 from collections.abc import Sequence
 from dpcov.analysis.normal_equations import Penalty
 import numpy as np

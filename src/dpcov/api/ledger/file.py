@@ -1,4 +1,4 @@
-"""The file of a ledger: an SQLite database with tables that only grow and a hash chain.
+"""The file of a ledger: an SQLite database with a hash chain, whose tables only grow.
 
 Connections. Every operation opens its own connection, so several threads and forked processes can
 use the same ledger. The ledger uses the rollback journal of SQLite (``journal_mode=DELETE``) and
