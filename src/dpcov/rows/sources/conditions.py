@@ -36,7 +36,7 @@ from dpcov.rows.cells import (
     moments_of,
 )
 from dpcov.rows.dates import SECOND
-from dpcov.rows.numbers import is_text
+from dpcov.rows.numbers import MAX_EXACT_INTEGER, is_text
 from dpcov.rows.schema import (
     INVISIBLE_CATEGORIES,
     Categorical,
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     Literal = bool | Decimal | str
 
 EXAMPLE_CONDITION = "\"age >= 18 and region in ('north', 'south')\""
-MAX_EXACT_INTEGER = 2**53  # float64 represents every integer below this size
 KEYWORDS = ("and", "in", "is", "not", "null", "true", "false")
 
 _TOKEN_PATTERN = re.compile(

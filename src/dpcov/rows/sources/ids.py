@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import MAX_CELL_BYTES, cells, distinct, is_missing, plain
-from dpcov.rows.numbers import is_number, is_text, with_hyphens
+from dpcov.rows.numbers import MAX_EXACT_INTEGER, is_number, is_text, with_hyphens
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
 
@@ -37,7 +37,6 @@ _UUID_ID = re.compile(
     rb"([0-9a-f]{12})(?(1)\})",
     re.IGNORECASE,
 )
-MAX_EXACT_INTEGER = 2**53  # Float64 represents every integer up to this size; float32 up to 2^24.
 
 
 class IdColumn(str):
@@ -135,6 +134,7 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
 def _spelt(values: pa.Array) -> pa.Array:
     """Return numbers as exact texts; a float that represents several integers becomes null."""
     if pa.types.is_floating(values.type):
+        # Float32 represents every integer up to 2^24.
         most = 2**24 if pa.types.is_float32(values.type) else MAX_EXACT_INTEGER
         sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(most))
         values = pc.if_else(sure, values, None)

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, numbers_of
+from dpcov.rows.numbers import MAX_EXACT_INTEGER
 from dpcov.rows.schema import level_text
-from dpcov.rows.sources.ids import MAX_EXACT_INTEGER, IdColumn
+from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.sql import COLLATION_REASON, Connected, quoted
 
 if TYPE_CHECKING:
