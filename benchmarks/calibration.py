@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dpcov
+from benchmark_tables import PARTS, Table, table_named
 from calibration_summary import CONTROLS, beyond, summary, unnoticed
 from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
@@ -37,7 +38,6 @@ from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import NAMED, Coefficients, Statistic
 from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
-from judged_tables import PARTS, Table, table_named
 from results import Kept, show
 
 if TYPE_CHECKING:

@@ -50,10 +50,10 @@ def mixed_columns() -> dict[str, list[str] | None]:
 
 def exact(path: Path, threads: int = 1) -> Any:
     """Compute the library's exact integer second moment."""
-    return door(path, threads).second_moments()[0].units
+    return source(path, threads).second_moments()[0].units
 
 
-def door(path: Path, threads: int) -> Any:
+def source(path: Path, threads: int) -> Any:
     """Open the file's rows, with bounds of three standard deviations."""
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources import open_rows

@@ -45,10 +45,10 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory):
-    """Open all readers that need no server, once for each worker (`trust/doors.py`)."""
-    from doors import doors  # other tests need none of it
+    """Open all readers that need no server, once for each worker (`trust/sources.py`)."""
+    from sources import opened_sources  # other tests need none of it
 
-    with doors(tmp_path_factory.mktemp("doors"), servers=False) as found:
+    with opened_sources(tmp_path_factory.mktemp("sources"), servers=False) as found:
         yield found
 
 

@@ -91,8 +91,8 @@ def assert_same_elsewhere(found: Release, expected: Release) -> None:
     assert found.provenance["door"] != expected.provenance["door"]
     kept = {name: one for name, one in found.provenance.items() if name in expected.provenance}
     assert kept.keys() ^ found.provenance.keys() <= {"not_protected"}
-    door = {"door": expected.provenance["door"]}
-    assert_same(replace(found, provenance=kept | door), expected)
+    source = {"door": expected.provenance["door"]}
+    assert_same(replace(found, provenance=kept | source), expected)
 
 
 def of(

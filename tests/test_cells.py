@@ -154,7 +154,7 @@ def parquet_file(folder: Path, words: list[str]) -> Path:
     return folder / "t.parquet"
 
 
-DOORS: dict[str, Callable[[Path, list[str]], object]] = {
+SOURCES: dict[str, Callable[[Path, list[str]], object]] = {
     "csv": csv_file,
     "parquet": parquet_file,
     "arrow": lambda _, words: pa.table({"a": words}),
@@ -179,21 +179,21 @@ def read(data: object) -> list[float]:
     return np.concatenate(batches).tolist()
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("company", ["odd", "clean"])
-def test_every_door_reads_a_text_alike_and_in_any_company(tmp_path, door, company):
+def test_every_door_reads_a_text_alike_and_in_any_company(tmp_path, source, company):
     words = WORDS if company == "odd" else [word for word in WORDS if READ[word] == 1.0]
-    if company == "clean" and door != "csv":
+    if company == "clean" and source != "csv":
         words = [word for word in words if word.isascii()]
-    found = read(DOORS[door](tmp_path, words))
+    found = read(SOURCES[source](tmp_path, words))
     np.testing.assert_array_equal(found, [READ[word] for word in words])
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_text_is_read_alike_alone(tmp_path, door):
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_text_is_read_alike_alone(tmp_path, source):
     for word, number in READ.items():
-        if word or door != "csv":  # a file of one empty cell
-            np.testing.assert_array_equal(read(DOORS[door](tmp_path, [word])), [number])
+        if word or source != "csv":  # a file of one empty cell
+            np.testing.assert_array_equal(read(SOURCES[source](tmp_path, [word])), [number])
 
 
 def test_the_door_of_the_estimators_is_the_same():
@@ -260,13 +260,13 @@ def test_one_odd_object_changes_no_other_reading(odd):
     assert one.column("a").equals(other.column("a").slice(0, len(cells)))
 
 
-IN_MEMORY = [door for door in DOORS if door not in ("csv", "parquet")]
+IN_MEMORY = [source for source in SOURCES if source not in ("csv", "parquet")]
 
 
-@pytest.mark.parametrize("door", IN_MEMORY)
-def test_a_text_longer_than_the_cap_is_missing_at_every_door(tmp_path, door):
+@pytest.mark.parametrize("source", IN_MEMORY)
+def test_a_text_longer_than_the_cap_is_missing_at_every_door(tmp_path, source):
     longest = "0" * (MAX_CELL_BYTES - 1) + "1"
-    found = read(DOORS[door](tmp_path, ["1", longest, "0" + longest, "2"]))
+    found = read(SOURCES[source](tmp_path, ["1", longest, "0" + longest, "2"]))
     np.testing.assert_array_equal(found, [1, 1, NOTHING, 2])
 
 

@@ -246,7 +246,7 @@ ASKED = ["n = 1", "n != 1", "n >= 2", "n in (0, 7)", "n is null", "m < 2", "b = 
 ASKED += ["b != true", "k = 1", "k != 1", "k in (1, 2)", "k is null", "s = true", "s != false"]
 
 
-def doors(name: str, folder) -> dict[str, object]:
+def sources(name: str, folder) -> dict[str, object]:
     """The same column in every kind of table, and a number for each row."""
     rows = list(range(len(VALUES)))
     texts = [None if v is None else str(v) for v in VALUES]
@@ -292,7 +292,7 @@ def rows_kept(data, stated: str) -> list[int]:
 @pytest.mark.parametrize("stated", ASKED)
 def test_the_same_values_are_kept_through_every_door(tmp_path, stated):
     name = stated.split()[0]
-    found = {door: rows_kept(data, stated) for door, data in doors(name, tmp_path).items()}
+    found = {source: rows_kept(data, stated) for source, data in sources(name, tmp_path).items()}
     assert len({tuple(rows) for rows in found.values()}) == 1, found
     assert 0 < len(found["csv"]) < len(VALUES)
 
@@ -300,7 +300,7 @@ def test_the_same_values_are_kept_through_every_door(tmp_path, stated):
 @pytest.mark.parametrize("stated", ["t > '2'", "t in ('0', '5')", "t is null", "t != '1'"])
 def test_the_same_texts_are_kept_through_every_door_of_texts(tmp_path, stated):
     of_texts = ("text", "view", "dictionary", "runs", "pandas objects", "polars", "csv", "parquet")
-    found = {door: rows_kept(doors("t", tmp_path)[door], stated) for door in of_texts}
+    found = {source: rows_kept(sources("t", tmp_path)[source], stated) for source in of_texts}
     assert len({tuple(rows) for rows in found.values()}) == 1, found
 
 

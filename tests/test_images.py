@@ -43,7 +43,7 @@ def narrow(n: int = 4000, seed: int = 0) -> Any:
     return np.clip(mixed + np.array([0.5, -0.4, 0.6, 0.2]), -1, 1)
 
 
-def door(rows: Any) -> Rows:
+def source(rows: Any) -> Rows:
     names = tuple(f"x{j}" for j in range(rows.shape[1]))
     return open_rows(rows, Schema.from_bounds(-1.0, 1.0, names))
 
@@ -123,7 +123,7 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
 
 
 def test_images_of_rows_are_whole_within_the_longest() -> None:
-    rows = door(narrow())
+    rows = source(narrow())
     shape = Images.by_direction(looked(rows), 1.0, simulation_generator(1))
     assert shape is not None
     lattice = rows.lattice().of_images(shape.longest)
@@ -148,7 +148,7 @@ def test_images_of_rows_are_whole_within_the_longest() -> None:
 def test_a_release_tells_its_center_where_some_features_are_about_their_midpoints(
     center: list[float],
 ) -> None:
-    rows, shape = door(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
+    rows, shape = source(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
     lattice = rows.lattice().of_images(4.0)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     moment = rows.second_moments(radius=4.0, transform=shape, lattice=lattice)[0]
@@ -160,7 +160,7 @@ def test_a_release_tells_its_center_where_some_features_are_about_their_midpoint
 
 
 def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
-    lattice = door(narrow()).lattice()
+    lattice = source(narrow()).lattice()
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     with pytest.raises(TypeError, match="one lattice only"):
         replace(laws, again=None).at(lattice)
@@ -170,7 +170,7 @@ def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
 @each_relation
 def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors, power: float) -> None:
     table = narrow()
-    look = looked(door(table), neighbors, 1e9)
+    look = looked(source(table), neighbors, 1e9)
     shape = Images.by_direction(look, power, simulation_generator(1))
     assert shape is not None
     assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
@@ -190,7 +190,7 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     monkeypatch: pytest.MonkeyPatch, known: bool, rows: float, deviation: float
 ) -> None:
     neighbors = Neighbors.REPLACE_ONE if known else Neighbors.ADD_REMOVE
-    look = looked(door(narrow(n=300)), neighbors, 9.0)
+    look = looked(source(narrow(n=300)), neighbors, 9.0)
     p, t = 4, look.intercept()
     count = 300.0 if known else max(rows, 2 * deviation / t**2, 1.0)
     means = np.array([0.3, -0.2, 0.5, 0.1]) * rows / count

@@ -108,7 +108,7 @@ def duckdb_table(folder: Path) -> DatabaseTable:
 
 NAMES = TABLE.column_names
 IN_PANDAS = ("datetime64[s]", "datetime64[ns]", "datetime64[ns, UTC]")
-DOORS = {
+SOURCES = {
     "csv": csv_file,
     "parquet": parquet_file,
     "parquet of small groups": lambda folder: parquet_file(folder, row_group_size=37),
@@ -137,10 +137,10 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_same_dates_give_the_same_integers_at_every_door(tmp_path, door):
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_same_dates_give_the_same_integers_at_every_door(tmp_path, source):
     expected = open_rows(TABLE, DATED).hashed_moment()
-    data = DOORS[door](tmp_path)
+    data = SOURCES[source](tmp_path)
     found = open_rows(data, DATED).hashed_moment()
     assert same(found[0], expected[0])
     if not isinstance(data, DatabaseTable):
@@ -267,10 +267,10 @@ FLAGS = {
 @pytest.mark.parametrize(("read", "cell"), [(read, one) for read in FLAGS for one in FLAGS[read]])
 def test_a_flag_is_0_or_1_or_missing(read, cell):
     schema = Schema.parse({"version": 2, "columns": {"f": {"kind": "flag"}}, "intercept": 0})
-    doors = [pd.DataFrame({"f": pd.Series([cell], dtype=object)}), [[cell]]]
+    sources = [pd.DataFrame({"f": pd.Series([cell], dtype=object)}), [[cell]]]
     if not isinstance(cell, date):
-        doors.append(pa.table({"f": pa.array([cell])}))
-    for data in doors:
+        sources.append(pa.table({"f": pa.array([cell])}))
+    for data in sources:
         expected = 0 if read is None else UNITS**2
         assert moment(data, schema).units.item() == expected
     if read is not None:

@@ -196,8 +196,8 @@ def test_a_table_that_would_differ_at_a_second_reading_is_not_seen_twice(second,
 def test_a_stream_that_comes_once_answers_every_question():
     rows = [("x", float(i), 1.0) for i in range(9)] + [TWO]
     whole = moment(table(rows), SCHEMA)
-    door = open_rows(table(rows).to_reader(max_chunksize=3), SCHEMA)
-    assert all(same(door.second_moments()[0], whole) for _ in range(3))
+    source = open_rows(table(rows).to_reader(max_chunksize=3), SCHEMA)
+    assert all(same(source.second_moments()[0], whole) for _ in range(3))
 
 
 def test_a_query_with_persons_is_read():

@@ -149,14 +149,14 @@ def test_a_record_reaches_no_further_than_it_is_said(tmp_path, pair) -> None:
 
 def test_control_who_goes_from_record_to_record_reaches_to_the_end() -> None:
     assert attacks.changed(*map(attacks.chained, attacks.shifted(500))) >= 500
-    assert attacks.changed(*map(attacks.door, attacks.shifted(500))) <= 1001
-    few = [attacks.door(text, max_record_lines=10) for text in attacks.shifted(500)]
+    assert attacks.changed(*map(attacks.read_by_dpcov, attacks.shifted(500))) <= 1001
+    few = [attacks.read_by_dpcov(text, max_record_lines=10) for text in attacks.shifted(500)]
     assert attacks.changed(*few) <= 10
 
 
 @pytest.mark.parametrize("kind", attacks.KINDS)
 def test_a_stray_quote_changes_one_row_as_a_rule(kind: str) -> None:
-    found = attacks.stray_quotes(attacks.door, kind, 25, 200)
+    found = attacks.stray_quotes(attacks.read_by_dpcov, kind, 25, 200)
     assert median(found) == 1
     assert max(found) <= attacks.LIMIT
 
@@ -166,7 +166,7 @@ def test_control_resuming_after_the_whole_stretch_changes_many() -> None:
 
 
 def test_the_rows_of_a_conforming_text_are_counted_and_controls_fail() -> None:
-    assert attacks.conforming(attacks.door)
+    assert attacks.conforming(attacks.read_by_dpcov)
     assert not attacks.conforming(attacks.by_lines)
     assert not attacks.conforming(attacks.without_blanks)
 

@@ -48,7 +48,7 @@ def skewed(seed: int, rows: int) -> np.ndarray:
     return np.clip(np.array([0.4, -0.5, 0, 0.2, 0.4, 0]) + mixed, -1, 1)
 
 
-def door_of(rows: np.ndarray, schema: Schema = SCHEMA) -> Rows:
+def source_of(rows: np.ndarray, schema: Schema = SCHEMA) -> Rows:
     return Rows(schema, ArraySource(rows, tuple(schema.encoded_columns)))
 
 
@@ -60,7 +60,7 @@ def some_map() -> LinearMap:
 @pytest.mark.parametrize("asked", [{}, {"radius": 0.4}, {"radius": 1.5, "transform": some_map()}])
 def test_answers_are_those_of_a_table_that_holds_each_row_as_often(asked):
     few = skewed(0, 500)
-    many, imagined = door_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
+    many, imagined = source_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
     exact, answer = many.second_moments(**asked)[0], imagined.second_moments(**asked)[0]
     assert np.array_equal(answer.units, exact.units)
     assert (answer.lattice, answer.unit_count) == (exact.lattice, exact.unit_count)
@@ -77,7 +77,7 @@ def test_whatever_rows_stand_for_counts_add_up_and_sums_are_rounded(count):
     counts = imagined.norm_counts(np.linspace(0.1, 0.9, 30))
     assert counts.sum() == count
     assert counts.min() >= 0
-    units, exact = imagined.second_moments()[0].units, door_of(rows).second_moments()[0].units
+    units, exact = imagined.second_moments()[0].units, source_of(rows).second_moments()[0].units
     assert np.abs(units * 1000 - exact * 2 * count).max() <= 500
     assert np.array_equal(units, units.T)
 
@@ -129,7 +129,7 @@ def released(seed: int, mechanism: str, budget: Budget, noise: int) -> dpcov.Rel
 
 def shown(mechanism: str, budget: Budget, repeats: int) -> Errors:
     """Errors of real releases of a table that is like the one of `LIKE`."""
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     return trials.measured([released(1, mechanism, budget, seed) for seed in range(repeats)])
 
@@ -169,7 +169,7 @@ def test_a_simulation_predicts_what_releases_of_a_table_like_it_lose(mechanism, 
 
 def test_errors_of_mapped_releases_are_about_unmapped_rows():
     budget = PureDP(1e3)
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     made = [released(1, "standardized", budget, seed) for seed in range(2)]
     assert made[0].intercept() != pytest.approx(
@@ -200,7 +200,7 @@ def test_rows_that_a_tight_radius_would_clip_are_not_an_error_of_what_maps_them_
 
 def test_a_measured_noise_is_the_exact_one_where_there_is_an_exact_one():
     budget = PureDP(0.5)
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     made = [released(1, "matrix-laplace", budget, seed) for seed in range(40)]
     exact = trials.measured(made, made[0].noise)
@@ -209,7 +209,7 @@ def test_a_measured_noise_is_the_exact_one_where_there_is_an_exact_one():
 
 
 def test_one_wild_release_does_not_move_the_error_of_an_entry():
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     made = [released(1, "matrix-laplace", PureDP(0.5), seed) for seed in range(7)]
     wild = [*made[:-1], replace(made[-1], denoised=50 * made[-1].second_moment())]

@@ -258,7 +258,8 @@ DATA_MODES = ("auto", "data", "infer", "max", "private")
 
 def bounds() -> list[Figure]:
     """Every public callable: none takes a bound from the data."""
-    public = {name: getattr(dpcov, name) for name in dpcov.__all__}
+    names = dpcov.__all__  # type: ignore[attr-defined] # not in the stub
+    public = {name: getattr(dpcov, name) for name in names}
     public |= {name: getattr(estimators, name) for name in estimators.__all__}
     public |= {kind.__name__: kind for kind in MECHANISMS.values()}
     signatures = {}

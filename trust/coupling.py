@@ -287,12 +287,12 @@ def pairs(rows: int = 300) -> Iterator[Pair]:
                     missing = "midpoint"
                 more = MORE.get(at, {})
                 of = schema(shape, missing, **more)
-                tables = (
+                one, other = (
                     table(of, kind, rows, seed) for seed, kind in enumerate(("spread", style))
                 )
                 asked = budget | {"schema": of, "neighbors": neighbors, "mechanism": name}
                 label = f"{name}, {budget}, {neighbors}, {shape}, {missing}, {style}, {list(more)}"
-                yield Pair(label, *tables, asked)
+                yield Pair(label, one, other, asked)
 
 
 # Planted leaks

@@ -215,12 +215,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/mechanisms/standardized.py": (
         "tests/test_standardized.py",
-        "tests/test_two_looks.py",
+        "tests/test_pilot_queries.py",
         "tests/test_lengths.py",
         "tests/test_missing.py::test_a_look_takes_means_and_spreads_of_the_cells_that_are_there",
         "tests/test_missing.py::test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark",
     ),
-    "src/dpcov/mechanisms/images.py": ("tests/test_images.py", "tests/test_two_looks.py"),
+    "src/dpcov/mechanisms/images.py": ("tests/test_images.py", "tests/test_pilot_queries.py"),
     "src/dpcov/papers/additive_wishart.py": (
         "tests/papers/test_wishart_calibration.py",
         "tests/papers/test_additive_wishart.py",
@@ -274,7 +274,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_mechanisms.py::"
         "test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept",
         "tests/conformance/test_mechanisms.py::test_what_a_type_error_says_is_not_told",
-        "tests/test_rooms.py",
+        "tests/test_packages.py",
         "tests/test_set_options.py",
         "tests/papers/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
     ),
@@ -334,8 +334,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/rows/sources/ids.py": ("tests/test_ids.py",),
     "src/dpcov/mechanisms/choice.py": (
         "tests/test_planning.py",
-        "tests/test_two_looks.py::test_auto_looks_at_directions_where_few_features_are_indicators",
-        "tests/test_two_looks.py::test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map",
+        "tests/test_pilot_queries.py::test_auto_looks_at_directions_where_few_features_are_indicators",
+        "tests/test_pilot_queries.py::test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map",
         "tests/test_odd_options.py",
     ),
     "src/dpcov/releases/file.py": (

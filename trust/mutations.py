@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -195,6 +196,7 @@ def _is_plain(test: ast.expr) -> bool:
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    new: Any
     match node:
         case ast.Compare(ops=ops):
             for index, op in enumerate(ops):

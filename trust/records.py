@@ -29,7 +29,7 @@ _RECORD = re.compile(rb"(%s)(?:,%s)*+(?:\r\n|\r|\n|\Z)" % (_CELL, _CELL))
 _LINE = re.compile(rb"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 
 
-def door(text: bytes, **options: Any) -> list[Any]:
+def read_by_dpcov(text: bytes, **options: Any) -> list[Any]:
     """Rows as the library reads them; None for one that is no record."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         file.write(text)
@@ -44,12 +44,12 @@ def door(text: bytes, **options: Any) -> list[Any]:
 
 def by_lines(text: bytes) -> list[Any]:
     """Read each line as a row, as dpcov 0.1 did."""
-    return door(text, records="lines")
+    return read_by_dpcov(text, records="lines")
 
 
 def without_blanks(text: bytes) -> list[Any]:
     """Drop blank lines, as dpcov 0.1 did."""
-    return door(re.sub(rb"(?m)^\n", b"", text))
+    return read_by_dpcov(re.sub(rb"(?m)^\n", b"", text))
 
 
 def chained(text: bytes, limit: int = LIMIT, skip: bool = False) -> list[Any]:
@@ -163,7 +163,7 @@ def declared_rows(count: int) -> list[Figure]:
     """Measure what one record changes among a declared number of rows, too few or too many."""
 
     def fixed(text: bytes, rows: int) -> list[Any]:
-        return door(text, rows=rows)
+        return read_by_dpcov(text, rows=rows)
 
     def worst(read: Callable[[bytes, int], list[Any]], *, broken: bool) -> int:
         found = []
@@ -180,7 +180,7 @@ def declared_rows(count: int) -> list[Figure]:
     measured = f"rows of a declared number that differ in {pairs} pairs of files, one record"
     caught = {
         "repeats rows to the declared number": worst(
-            lambda text, rows: repeated(door(text), rows), broken=False
+            lambda text, rows: repeated(read_by_dpcov(text), rows), broken=False
         ),
         "cuts lines before it separates records": worst(
             lambda text, rows: cut_and_filled(by_lines(text), rows), broken=False
@@ -212,7 +212,7 @@ def measure(quick: bool) -> list[Figure]:
     count, rows = (40, 400) if quick else (200, 2000)
     figures = []
     for kind in KINDS:
-        found = stray_quotes(door, kind, count, rows)
+        found = stray_quotes(read_by_dpcov, kind, count, rows)
         ok = max(found) <= LIMIT and median(found) == 1
         figures.append(
             _figure(
@@ -223,7 +223,7 @@ def measure(quick: bool) -> list[Figure]:
             )
         )
     reach = 5 * 10
-    worst = changed(*[door(text, max_record_lines=10) for text in shifted(2000)])
+    worst = changed(*[read_by_dpcov(text, max_record_lines=10) for text in shifted(2000)])
     figures.append(
         _figure("a line before 2,000 ambiguous records", f"<= {reach}", str(worst), worst <= reach)
     )
@@ -236,6 +236,11 @@ def measure(quick: bool) -> list[Figure]:
     figures += declared_rows(10 if quick else 50)
     figures += [_figure(f"control: {name}", "caught", str(ok), ok) for name, ok in caught.items()]
     figures.append(
-        _figure("control: this reader", "passes", str(conforming(door)), conforming(door))
+        _figure(
+            "control: this reader",
+            "passes",
+            str(conforming(read_by_dpcov)),
+            conforming(read_by_dpcov),
+        )
     )
     return figures

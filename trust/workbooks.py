@@ -18,8 +18,6 @@ from typing import Any
 from unittest.mock import patch
 
 import dpcov
-from door_roles import DATE, LEVELS, NUMBER, PLAIN, Image, Role, image, total
-from doors import Door
 from dpcov.rows import sources
 from dpcov.rows.sources.ooxml import NOT_XML
 from dpcov.rows.sources.sheet import ROW, SheetReader
@@ -28,6 +26,8 @@ from excel_files import SHEET, Workbook
 from figure import Figure
 from old_workbook import OldWorkbookSource
 from outcomes import Book, Outcome, outcome_of
+from sources import DataSource
+from sources_roles import DATE, LEVELS, NUMBER, PLAIN, Image, Role, image, total
 
 ATTACK = "Excel, cell by cell"
 NAMES = ("x0", "x1", "x2")
@@ -38,7 +38,7 @@ ROLES = [
     Role(name, {"x0": kind, "x1": PLAIN | _VERSION_2, "x2": LEVELS}, {"version": 2})
     for name, kind in KINDS.items()
 ]
-PLACE = Door("Excel", {}, "", lambda _: [])
+PLACE = DataSource("Excel", {}, "", lambda _: [])
 FORMS = {
     "inline texts": Workbook(),
     "shared texts": Workbook(shared=True),

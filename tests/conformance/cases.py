@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.mechanisms import MECHANISMS
+from dpcov.mechanisms import MECHANISMS, options_of
 from dpcov.mechanisms.additive import Calibration
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -114,7 +114,7 @@ class Case:
 
     @property
     def fields(self):
-        return MECHANISMS[self.name].__dataclass_fields__
+        return options_of(self.name)
 
     @property
     def enough(self):
