@@ -175,7 +175,11 @@ def where(logs: Logs, **wanted: str) -> Logs:
 
 
 def choices(cells: Cells) -> Iterator[Row]:
-    """The default over the best of a cell; where little shows, over the former regression goal."""
+    """Compare the default with the best method of each cell.
+
+    Below the threshold of detectable cells, also compare the default with the former regression
+    goal.
+    """
     logs = against_the_best(cells, DEFAULT)
     for regime, bar in MEAN.items():
         if found := where(logs, regime=regime):
@@ -231,7 +235,7 @@ class Pair(NamedTuple):
     other: Vector
 
     def log_ratio(self) -> tuple[float, float]:
-        """Of the means, and its standard error, as if both were independent."""
+        """Return the log-ratio of the means, and its standard error for independent means."""
         means = [max(NOTHING, float(values.mean())) for values in (self.own, self.other)]
         parts = [
             values.var(ddof=1) / len(values) / mean**2

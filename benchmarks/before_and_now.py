@@ -120,7 +120,7 @@ class Truth(NamedTuple):
 
 
 def errors(answer: Any, truth: Truth) -> dict[str, float]:
-    """Of each kind, of a release's count, means and covariance."""
+    """Return the error of each kind, from a release's count, means and covariance."""
     count, means, covariance, *_ = answer
     means, whole = means / truth.units, covariance / np.outer(truth.units, truth.units)
     kept = truth.deviations > 0
@@ -198,7 +198,7 @@ def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row
 
 
 def released(table: Table, asked: list[Row], place: str | None, part: str) -> list[Any]:
-    """Answers to requests by the version that is installed in a place; by this one, if in none."""
+    """Return the answers of the version that is installed in `place`, or of this version."""
     schema = table.declared(before=bool(place))
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("releases_of.py"))],

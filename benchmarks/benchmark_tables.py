@@ -45,7 +45,7 @@ class Table(NamedTuple):
         return {"version": 2, "columns": self.columns}
 
     def features(self) -> Matrix:
-        """(n, p) features in half-ranges of their bounds; of each level one, in the same units."""
+        """Return the (n, p) features in half-ranges of their bounds; a level is an indicator."""
         found = []
         for name, column in self.columns.items():
             cells = self.frame[name].to_numpy()
@@ -147,7 +147,7 @@ def heavy(rng: np.random.Generator, freedom: int, p: int) -> Table:
 def tails(
     rng: np.random.Generator, tail: Callable[[Matrix], Matrix], n: int, p: int, most: float
 ) -> Table:
-    """Columns that are at least 0, where `tail` is of exponential variables with common causes."""
+    """Return non-negative columns: `tail` of exponential variables with common causes."""
     from scipy.stats import norm
 
     drawn = tail(-norm.logsf(related(rng, n, p)))

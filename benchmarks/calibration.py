@@ -144,7 +144,7 @@ def shortened(release: Release, rows: Matrix) -> Matrix:
 def outcomes(
     release: Release, rows: Matrix, targets: list[str], seed: int
 ) -> tuple[list[Outcome], float]:
-    """What is said of each statistic, and whether it is true; CPU seconds of the account."""
+    """Return the stated and the true figures of each statistic, and the CPU seconds."""
     statistics: list[Statistic] = [NAMED[of] for of in PLAIN]
     statistics += [Coefficients(target, None) for target in targets]
     statistics += [Coefficients(target, None, _penalties(release, target)) for target in targets]
@@ -194,14 +194,14 @@ def told(release: Release, statistics: list[Statistic], seed: int) -> list[State
 
 
 def controlled(release: Release) -> list[Release]:
-    """With half of its noise; where there are counts of rows by length, without them."""
+    """Return wrong copies of a release: with half of its noise, and without its norm histogram."""
     assert release.noise is not None
     halved = replace(release, noise=release.noise.rescaled(0.5))
     return [halved] if release.lengths is None else [halved, replace(release, lengths=None)]
 
 
 def units(release: Release, whole: Matrix, targets: list[str]) -> list[Matrix]:
-    """What entries of each statistic are counted in: true deviations, so that none is large."""
+    """Return the unit of each entry: a true deviation, so that no entry is large."""
     low, high = np.tril_indices(len(release.columns))
     deviations = np.sqrt(NAMED["covariance"].values(release, whole[None])[0][low == high])
     found = [deviations, deviations[low] * deviations[high], np.ones(len(low))]
@@ -225,9 +225,10 @@ def together(found: list[Outcome]) -> list[Outcome]:
 
 
 def judged(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | None:
-    """Figures of a statistic, from its outcomes in all releases of a cell; None if it has none.
+    """Compute the figures of a statistic from its outcomes in all releases of a cell.
 
-    `least` is the length that private intervals have at least.
+    `least` is the smallest possible width of private intervals. The result is None if the statistic
+    has no outcomes.
     """
     each = {key: np.array([one[key] for one in releases]) for key in releases[0]}
     real, stated, by_noise = (

@@ -231,7 +231,7 @@ class Split:
 
 
 def on_split(job: tuple[str, int]) -> list[tuple[float, str, float]]:
-    """(epsilon, method, R^2) of everything on one split."""
+    """Return (epsilon, method, R^2) for every method on one split."""
     name, seed = job
     split = Split(task_named(name), seed)
     moments = split.moments()

@@ -165,7 +165,7 @@ def watched(arguments: list[str]) -> Watch:
 
 
 def twice(built: list[tuple[bool, Any]]) -> list[Any]:
-    """Laws that were built though an equal one was there."""
+    """Return the noise distributions that were built although an equal one existed."""
     seen: list[Any] = []
     again = []
     for _, law in built:

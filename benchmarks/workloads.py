@@ -74,7 +74,7 @@ def source(path: Path, threads: int) -> Any:
 
 
 def exact_by_two(path: Path) -> Any:
-    """The same by two threads."""
+    """Compute the exact sums with two threads."""
     return exact(path, threads=2)
 
 
@@ -147,7 +147,7 @@ def floor(path: Path, threads: int = 1) -> Any:
 
 
 def floor_by_two(path: Path) -> Any:
-    """The same by two threads."""
+    """Compute the floor with two threads."""
     return floor(path, threads=2)
 
 

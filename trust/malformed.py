@@ -72,7 +72,7 @@ def fuzzed(kind: str, first: int, last: int, step: int) -> Found:
 
 
 def mutants(count: int) -> list[Figure]:
-    """`count` malformed files of all kinds."""
+    """Read `count` malformed files of all kinds."""
     jobs = [
         (kind, first, count * share // 100, AT_ONCE)
         for kind, share in SHARES.items()
@@ -115,13 +115,14 @@ def _memory(attack: str, what: str, peak: int) -> Figure:
 
 
 def exploded(quick: bool) -> list[Figure]:
-    """Small files that say much."""
+    """Read small files that expand to large contents."""
     figures = []
     for name, make in bombs.BOMBS.items():
         if quick and name in bombs.SLOW:
             continue
         (told, *_) = [*_told(["bomb", name])]
-        what = str(make.__doc__).rstrip(".")
+        content = str(make.__doc__).removeprefix("Write ").rstrip(".")
+        what = content[0].upper() + content[1:]
         if "number" not in told:
             print(name, told)
             figures.append(Figure("bombs", what, "read or refused", "crash", False))
@@ -134,7 +135,7 @@ def exploded(quick: bool) -> list[Figure]:
 
 
 def rows(count: int) -> Figure:
-    """Rows of hostile cells, as texts, numbers and dictionaries, through the encoder."""
+    """Encode rows of hostile cells: texts, numbers and dictionaries."""
     rng, errors, outside, done = np.random.default_rng(0), Counter[str](), 0, 0
     alphabet = [*map(chr, range(128)), "é", "٣", "\u202e", "\U0001f600", "\ufeff"]
     while done < count:
@@ -190,7 +191,7 @@ def _toml(text: str) -> dict[str, object]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All of it."""
+    """Run all parts of the attack."""
     return [
         *mutants(500 if quick else 10_000),
         *exploded(quick),

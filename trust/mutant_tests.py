@@ -34,7 +34,7 @@ SPECTRAL = ("tests/papers/test_spectral_accounting.py", *BATTERY)
 
 
 def approximate(name: str) -> tuple[str, ...]:
-    """Tests of the battery for one mechanism that takes no budget without a delta."""
+    """Return the conformance tests of a mechanism that needs a delta."""
     return tuple(
         f"tests/conformance/{test}[{name}-{neighbors}-ApproxDP]"
         for test in (

@@ -122,7 +122,7 @@ class Collected:
 
 
 def _plain_hypothesis() -> None:
-    """The same examples in every fork, and no search for a smaller one."""
+    """Use the same examples in every fork, and do not search for smaller ones."""
     from hypothesis import Phase, settings
 
     kept = settings.default
@@ -228,13 +228,13 @@ def _pytest(path: Path, plugin: object) -> int:
 
 
 def _imported(path: Path, mutant: Mutant) -> bool:
-    """Whether the module's tests notice the mutant when it is imported."""
+    """Return True if the module's tests notice the mutant at the import of the module."""
     sys.meta_path.insert(0, _Finder(path, mutant.code))
     return _pytest(path, _Plain()) != 0
 
 
 def judged(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
-    """What becomes of these mutants of a module."""
+    """Return the result of each mutant of a module."""
 
     def serve() -> tuple[list[str], set[int], float]:
         collected = Collected(path, [m for m in planted if not m.on_import], jobs)

@@ -30,7 +30,7 @@ _LINE = re.compile(rb"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 
 
 def read_by_dpcov(text: bytes, **options: Any) -> list[Any]:
-    """Rows as the library reads them; None for one that is no record."""
+    """Return the rows as the library reads them; None stands for a row that is not a record."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         file.write(text)
         file.flush()
@@ -81,15 +81,15 @@ def skipping(text: bytes) -> list[Any]:
 
 
 def changed(before: Iterable[Any], after: Iterable[Any]) -> int:
-    """How many rows differ: those that are lost or those that are new, whichever are more."""
+    """Return the number of rows that differ: the lost ones or the new ones, whichever are more."""
     old, new = Counter(before), Counter(after)
     return max((old - new).total(), (new - old).total())
 
 
 def table(kind: str, rows: int, rng: random.Random) -> bytes:
-    """A table that a conforming writer wrote; a fifth of its records, or fewer, has line breaks.
+    """Return a table of a conforming writer; at most a fifth of its records have line breaks.
 
-    A poisoned one has broken records as well.
+    A poisoned table also has broken records.
     """
     odd = ["two\nlines", 'a "word"\r\nand more', "a, b\n\nc", "\nb\n", "\n,\n", ",\n,"]
     texts = {
@@ -117,7 +117,7 @@ KINDS = ("numbers", "texts", "line breaks", "cells that begin oddly", "poisoned"
 
 
 def stray_quotes(read: Reader, kind: str, count: int, rows: int, seed: int = 0) -> list[int]:
-    """Rows that a quote changes, at each of so many random places of a table."""
+    """Return the numbers of rows that a quote changes, at `count` random places of a table."""
     rng = random.Random(seed)  # noqa: S311  no secret
     text = table(kind, rows, rng)
     before = read(text)
@@ -126,7 +126,7 @@ def stray_quotes(read: Reader, kind: str, count: int, rows: int, seed: int = 0) 
 
 
 def shifted(records: int) -> tuple[bytes, bytes]:
-    """Two texts that differ in their first line, after which all can be read in two ways."""
+    """Return two texts that differ in their first line. All later lines can be read in two ways."""
     lines = b"".join(b'%d,1,",%d\n' % (i, -i) for i in range(2 * records))
     return lines, b'7,1,",7\n' + lines
 
@@ -142,7 +142,7 @@ def repeated(rows: list[Any], count: int) -> list[Any]:
 
 
 def neighbours(kind: str, rows: int, count: int, *, broken: bool) -> list[tuple[bytes, bytes]]:
-    """Pairs of texts that differ in one record: one more, another one, or a broken one."""
+    """Return pairs of texts that differ in one record: an added, a changed or a broken one."""
     rng = random.Random(1)  # noqa: S311
     pairs = []
     for _ in range(count):
@@ -200,7 +200,7 @@ def _figure(measured: str, wanted: str, found: str, ok: bool) -> Figure:
 
 
 def conforming(read: Reader, seed: int = 0) -> bool:
-    """Whether a table with line breaks, blank records too, has the rows that were written."""
+    """Return True if a table with line breaks and blank records has the rows that were written."""
     rng = random.Random(seed)  # noqa: S311
     text = table("line breaks", 300, rng) + b"\n" * 3
     written = [*csv.reader(io.StringIO(text.decode(), newline=""))]
@@ -208,7 +208,7 @@ def conforming(read: Reader, seed: int = 0) -> bool:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All of it."""
+    """Run all parts of the attack."""
     count, rows = (40, 400) if quick else (200, 2000)
     figures = []
     for kind in KINDS:

@@ -64,7 +64,7 @@ class DataSource:
     stored: Callable[[str, Any], Any] = lambda kind, cell: cell
 
     def who(self, kind: str, cell: Any, declared: str) -> Any:
-        """Whose id a cell is; None for nobody's."""
+        """Return the person that a cell identifies, or None."""
         held = self.types[kind]
         cell = self.stored(kind, cell)
         unsure = isinstance(cell, float) and abs(cell) > held.sure
@@ -100,7 +100,7 @@ class Texts:
         return content
 
     def line(self, row: Sequence[Any]) -> bytes:
-        """A record."""
+        """Return a record."""
         if isinstance(row[0], Row):
             return row[0].content
         return self._separator.join(map(self._cell, row))
@@ -161,7 +161,7 @@ class StataFiles:
 
 
 def stored_in_sheets(_: str, cell: Any) -> Any:
-    """Numbers are float64, times of day are numbers of days, and XML says what it must."""
+    """Return the cell that a sheet stores: float64 numbers, times of day as fractions of a day."""
     cell = cell.says if isinstance(cell, Raw) else cell
     if isinstance(cell, time):
         return (cell.hour * 60 + cell.minute) / 1440
@@ -171,7 +171,7 @@ def stored_in_sheets(_: str, cell: Any) -> Any:
 
 
 def stored_in_spss(_: str, cell: Any) -> Any:
-    """Blanks that fill up a text are no part of it."""
+    """Return the cell without the blanks that fill up a text."""
     return cell.rstrip(" ") if isinstance(cell, str) else cell
 
 
@@ -204,7 +204,7 @@ NOT_IN_PARQUET = ("string_view", "runs of strings", "decimal256", "decimal32", "
 
 
 def arrow_array(kind: pa.DataType, cells: Sequence[Any]) -> pa.Array:
-    """An array; texts may be no valid UTF-8."""
+    """Return an array; texts can be invalid UTF-8."""
     if pa.types.is_dictionary(kind):
         return arrow_array(kind.value_type, cells).dictionary_encode()
     if pa.types.is_run_end_encoded(kind):
@@ -223,7 +223,7 @@ def arrow_array(kind: pa.DataType, cells: Sequence[Any]) -> pa.Array:
 
 
 def arrow_table(columns: Columns) -> pa.Table:
-    """A table in memory."""
+    """Return a table in memory."""
     arrays = [arrow_array(ARROW[kind][0], cells) for kind, cells in columns.values()]
     return pa.table(arrays, list(columns))
 
@@ -261,7 +261,7 @@ def _series(kind: str, cells: list[Any]) -> pd.Series:
 
 
 def _categories(cells: list[Any], kind: str) -> pd.Categorical:
-    """A column of categories; what is missing has none."""
+    """Return a column of categories; missing cells have no category."""
     places: dict[Any, int] = {}
     codes = [-1 if pd.isna(cell) else places.setdefault(cell, len(places)) for cell in cells]
     of_texts = kind == "category"
@@ -311,7 +311,7 @@ NUMPY = {
 
 
 def _array(columns: Columns) -> Any:
-    """All columns have the type of the first."""
+    """Return an array in which all columns have the type of the first column."""
     kind = next(iter(columns.values()))[0]
     cells = [list(cells) for _, cells in columns.values()]
     if kind == "object":  # what is a sequence stays one cell
@@ -340,7 +340,7 @@ class Trained:
     target: Any = None
 
     def opened(self) -> Any:
-        """The source that an estimator hands to a release."""
+        """Return the source that an estimator passes to a release."""
         return training_table(self.table, self.target, self.names)
 
 
@@ -361,7 +361,7 @@ class NamedArray(np.ndarray[Any, Any]):
 
 
 def _targeted(columns: Columns) -> Trained:
-    """The first column is the target, the others a list of rows."""
+    """Return the first column as the target and the other columns as a list of rows."""
     (name, (kind, cells)), *others = columns.items()
     target: Any
     if kind == "object":
@@ -383,7 +383,7 @@ class Summed:
 
 
 def stored_in_target(kind: str, cell: Any) -> Any:
-    """A sequence of one cell is that cell."""
+    """Return the cell of a sequence that contains one cell."""
     return cell[0] if kind == "object" and isinstance(cell, list) and len(cell) == 1 else cell
 
 
@@ -407,7 +407,7 @@ DUCKDB = {
 
 
 def _literal(cell: Any) -> str:
-    """A cell as SQL; a text is cast to whatever the column is."""
+    """Return a cell as SQL; the database casts a text to the type of the column."""
     if cell is None:
         return "NULL"
     if isinstance(cell, bytes):
@@ -416,7 +416,7 @@ def _literal(cell: Any) -> str:
 
 
 def _inserted(name: str, columns: Columns, literal: Callable[[Any], str]) -> tuple[str, str]:
-    """Statements that make a table and fill it."""
+    """Return statements that create a table and fill it."""
     declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
     rows = ", ".join(f"({', '.join(map(literal, row))})" for row in _rows(columns))
     return f"CREATE TABLE {name} ({declared})", f"INSERT INTO {name} VALUES {rows}"  # noqa: S608
@@ -425,7 +425,7 @@ def _inserted(name: str, columns: Columns, literal: Callable[[Any], str]) -> tup
 def _files(
     folder: Path, ending: str, fill: Callable[[Path, Sequence[Columns]], None]
 ) -> Callable[[Sequence[Columns]], list[Any]]:
-    """Files of databases, each with several tables."""
+    """Return a function that makes database files, each with several tables."""
     number = itertools.count()
 
     def make(tables: Sequence[Columns]) -> list[Any]:
@@ -465,7 +465,7 @@ SQLITE = {
 
 
 def stored_in_sqlite(kind: str, cell: Any) -> Any:
-    """What a column that declares `kind` makes of a cell."""
+    """Return the value of a cell in a column that declares `kind`."""
     db = sqlite3.connect(":memory:")
     db.execute(f"CREATE TABLE t (x {kind})")
     db.execute("INSERT INTO t VALUES (?)", (cell,))
@@ -476,13 +476,13 @@ def stored_in_sqlite(kind: str, cell: Any) -> Any:
 
 
 def stored_in_latin(_: str, cell: Any) -> Any:
-    """What a file in LATIN1 holds."""
+    """Return the value of a cell in a file in LATIN1."""
     encoded = cell.encode("latin-1", "replace") if isinstance(cell, str) else cell
     return encoded.decode("latin-1") if isinstance(encoded, bytes) else cell
 
 
 def stored_in_postgres(kind: str, cell: Any) -> Any:
-    """Blanks that fill up a text are no part of it."""
+    """Return the cell without the blanks that fill up a text."""
     return cell.rstrip(" ") if kind.startswith("char(") and isinstance(cell, str) else cell
 
 

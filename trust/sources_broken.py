@@ -64,7 +64,7 @@ def _one(target: Any, name: str, new: Any) -> Broken:
 
 
 def _truncated(cells_: Sequence[Any]) -> pa.Array:
-    """A whole batch as int64, which cuts fractions off, until one cell is a text."""
+    """Convert a whole batch to int64, which cuts off fractions, unless one cell is a text."""
     try:
         return pa.array(cells_, pa.int64())
     except (pa.ArrowException, OverflowError):
@@ -72,7 +72,7 @@ def _truncated(cells_: Sequence[Any]) -> pa.Array:
 
 
 def _numbers_of_array(self: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The type of all cells together, then each text by Python's own `float`."""
+    """Convert all cells to one common type, and then each text with Python's own `float`."""
     at = [self.names.index(name) for name in columns]
     data = np.asarray([row for row in self._data if len(row) == len(self.names)], None)
     found = [pa.array([_as_python_reads(c) for c in data[:, j].tolist()], pa.float64()) for j in at]
@@ -80,7 +80,7 @@ def _numbers_of_array(self: Any, columns: Sequence[str]) -> Iterator[pa.RecordBa
 
 
 def _looking(self: Any, data: Any, declared: tuple[str, ...]) -> None:
-    """The first row decides whether there are as many cells as columns."""
+    """Let the first row decide whether there are as many cells as columns."""
     wanted = [len(declared)] if len(declared) > 1 else [0, 1]
     if len(data) and np.size(data[0]) not in wanted:
         raise SourceError("A list of rows is needed, each a list of cells.")
@@ -116,12 +116,12 @@ def _pushed_down(source: Any, asked: Any) -> Any:
 
 
 def _as_listed(column: pa.Array, declared: str, missing: tuple[str, ...]) -> pa.Array:
-    """Ids as Python's objects, which not every date can be."""
+    """Convert ids to Python objects, which fails for some dates."""
     return pa.array([None if c is None else str(c) for c in column.to_pylist()], pa.large_binary())
 
 
 def _as_written(column: pa.Array, declared: str, missing: tuple[str, ...]) -> pa.Array:
-    """Ids as they are spelt."""
+    """Return ids as they are spelt."""
     found = cells.cells(column, missing)
     if pa.types.is_floating(found.type) or pa.types.is_integer(found.type):
         found = found.cast(pa.string())
@@ -143,13 +143,13 @@ def _is_number(word: str | None) -> bool:
 
 
 def _sparse(self: Any) -> None:
-    """Claim the room without taking it."""
+    """Reserve the space without writing to it."""
     self._reserved += private_copy.GROWTH_BYTES
     os.ftruncate(self._file.fileno(), self._reserved)
 
 
 def _two_readings(self: Any) -> None:
-    """Ids of one reading beside the cells of another."""
+    """Combine the ids of one reading with the cells of another reading."""
     unit, parts = self._schema.unit, self._parts
     names = list(self._kind.names)
     batches = self.source.batches([unit.column])
@@ -170,7 +170,7 @@ def _again(self: Any, columns: Sequence[str]) -> pa.RecordBatchReader:
 
 
 def _without_likeness(texts: Mapping[int, str]) -> Any:
-    """1 and 0 are no truth values."""
+    """Return no truth values for the texts 1 and 0."""
     values, _ = _MEANINGS(texts)
     words = {i: t.lower() == "true" for i, t in texts.items() if t.lower() in ("true", "false")}
     return {i: n for i, n in values.items() if i not in words}, words
@@ -190,7 +190,7 @@ def _of_countable(*given: Any, **asked: Any) -> PartialMoment:
 
 
 def _opened_by_float(data: Any, *options: Any) -> Any:
-    """A second grammar of cells: what Python's `float` takes."""
+    """Read cells with a second grammar, the one of Python's `float`."""
     return array.ArraySource(np.array([[*map(_as_python_reads, row)] for row in data]), ())
 
 
@@ -224,7 +224,7 @@ def _shown(share: float) -> Iterator[None]:
 
 
 def _by_path(self: Any, group: int, name: str) -> pa.ChunkedArray:
-    """Every column whose path is the name, of which the first is taken."""
+    """Return the first of the columns whose path is the name."""
     return self._opened[0].read_row_group(group, columns=[name], use_threads=False).column(0)
 
 
@@ -236,7 +236,7 @@ _PARQUET_FILE = arrow.pq.ParquetFile
 
 
 def _all_or_nothing(column: Any) -> Any:
-    """What is missing is asked of all objects together."""
+    """Find missing cells by a test of all objects together."""
     found = column.to_numpy(object, copy=True)
     found[column.isna()] = None
     return found

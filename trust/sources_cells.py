@@ -120,7 +120,7 @@ NOTHING = Cells({"nulls": [None]}, [])
 
 
 def integers(bits: int, signed: bool = True, null: bool = True) -> Cells:
-    """Whole numbers of so many bits."""
+    """Return integers of this many bits."""
     least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     odd = {least, most, most - 1, 7, -1, -999, 2**53 + 1, 2**53 + 2}
     held = sorted(one for one in odd if least <= one <= most)
@@ -128,7 +128,7 @@ def integers(bits: int, signed: bool = True, null: bool = True) -> Cells:
 
 
 def decimals(precision: int, scale: int) -> Cells:
-    """Decimal numbers of a type."""
+    """Return decimal numbers of this precision and scale."""
     most = Decimal("9" * (precision - scale) + "." + "9" * scale)
     clean = {"decimals": [Decimal("1.5"), Decimal("0.25"), Decimal("-2.75")]}
     near = [Decimal("0.1"), Decimal("0.3"), Decimal("999.9")]  # which no float holds
@@ -232,7 +232,7 @@ STORED = Cells(
 
 
 def shorter(cells: Cells, length: int) -> Cells:
-    """Texts that are there, of fewer letters."""
+    """Return the texts that have fewer letters than `length`."""
     return Cells(cells.clean, [text for text in cells.odd if text and len(text) < length])
 
 

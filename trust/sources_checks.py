@@ -55,7 +55,7 @@ PERSONS = Role(
 
 
 def refusal(call: Callable[[], Any], words: str = "") -> list[str]:
-    """A fault, unless the call is refused in these words."""
+    """Return a fault unless the call is refused with these words."""
     try:
         call()
     except DpcovError as error:
@@ -64,7 +64,7 @@ def refusal(call: Callable[[], Any], words: str = "") -> list[str]:
 
 
 def disk_full(folder: Path) -> list[str]:
-    """A disk that fills up is one outcome, whatever rows hold, and no sparse file is written."""
+    """Check that a full disk gives one outcome for all rows, and that no sparse file is written."""
     faults = []
     kind = np.dtype([("x", np.float64)])
     kept = private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES
@@ -110,7 +110,7 @@ def _with_little_disk(rows: int) -> str:
 
 
 def no_core_files() -> list[str]:
-    """A release leaves no core file that holds rows."""
+    """Check that a release leaves no core file with rows."""
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
     dpcov.release(TABLE, schema=X, epsilon=1.0, mechanism="laplace", denoise="none")
@@ -120,7 +120,7 @@ def no_core_files() -> list[str]:
 
 
 def damaged_arrow() -> list[str]:
-    """An array in memory that leads outside itself is refused, and ends no process."""
+    """Check that an array with offsets outside its memory is refused and ends no process."""
     child = os.fork()
     if not child:
         faulthandler.disable()
@@ -145,7 +145,7 @@ def no_progress() -> list[str]:
 
 
 def duckdb_reaches_nothing_outside(folder: Path) -> list[str]:
-    """A view in a DuckDB file over a file of the host, even a trusted one, gives nothing of it."""
+    """Check that a view in a DuckDB file reads no file of the host, not even in a trusted file."""
     outside, path = folder / "outside.csv", folder / "view.duckdb"
     outside.write_text("x0,x1\n1.5,1\n2.5,2\n")
     if not path.exists():
@@ -159,7 +159,7 @@ def duckdb_reaches_nothing_outside(folder: Path) -> list[str]:
 
 
 def devices_and_pipes(folder: Path) -> list[str]:
-    """What is no regular file is neither read nor replaced."""
+    """Check that only regular files are read or replaced."""
     pipe = folder / "pipe.csv"
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
@@ -214,7 +214,7 @@ class Once:
 
 
 def read_twice() -> list[str]:
-    """A stream that comes once answers several questions."""
+    """Check that a stream that comes once answers several questions."""
     with closing(open_rows(Once(TABLE), X, threads=1)) as rows:
         rows.require_rereadable()
         try:
@@ -226,7 +226,7 @@ def read_twice() -> list[str]:
 
 
 def shuffled_persons() -> list[str]:
-    """Persons keep their rows where a query gives its rows in another order each time."""
+    """Check that persons keep their rows if each pass of a query has another order."""
     numbers = np.arange(60)
     table = pa.table({"x0": numbers // 3, "x1": (numbers % 10).astype(float), "x2": numbers})
     expected = image(table, PERSONS, PLACE)
@@ -240,19 +240,19 @@ def _parts() -> tuple[PartialMoment, PartialMoment]:
 
 
 def merged_in_another_order() -> list[str]:
-    """Parts whose columns are in another order are not added up."""
+    """Check that parts with columns in different orders are not added."""
     one, other = _parts()
     return refusal(lambda: one.merged(other), "another order")
 
 
 def merged_twice() -> list[str]:
-    """The same part, summed twice, is not merged with itself."""
+    """Check that two sums of the same rows are not merged."""
     one, other = PartialMoment.of(TABLE, X), PartialMoment.of(TABLE, X)
     return refusal(lambda: one.merged(other), "contain the same rows")
 
 
 def conditions_under_replace_one() -> list[str]:
-    """A count that a condition decides is not published under replace-one, as sums either."""
+    """Check that replace-one publishes no count that depends on a condition, nor from sums."""
     sums = PartialMoment.of(TABLE, X, where=["x0 > 0"])
     asked: dict[str, Any] = {"schema": X, "epsilon": 1.0, "neighbors": "replace-one"}
     faults = refusal(lambda: dpcov.release(sums, mechanism="matrix-laplace", **asked))
@@ -273,7 +273,7 @@ FORGERIES: list[Callable[[dict[str, Any]], None]] = [
 
 
 def forged_sums(folder: Path) -> list[str]:
-    """Sums that no rows have are refused before anything is spent."""
+    """Check that impossible sums are refused before the charge."""
     faults = []
     path, book = folder / "sums.json", Book(Path(tempfile.mkdtemp(dir=folder)))
     PartialMoment.of(TABLE, X).save(path, force=True)
@@ -296,7 +296,7 @@ def forged_sums(folder: Path) -> list[str]:
 
 
 def lets_go(folder: Path) -> list[str]:
-    """A SQLite file can be written to as soon as a release of it is made."""
+    """Check that a SQLite file can be written to directly after a release."""
     path = folder / "lock.sqlite"
     path.unlink(missing_ok=True)
     with sqlite3.connect(path) as db:
@@ -320,7 +320,7 @@ def lets_go(folder: Path) -> list[str]:
 
 
 def prints_no_sums() -> list[str]:
-    """What represents exact sums, or a release, in an error or a shell, shows none."""
+    """Check that the text form of exact sums and of a release contains no sums."""
     rows = open_rows(TABLE, X, threads=1)
     held = [rows.second_moments()[0], PartialMoment.of(TABLE, X), rows.integer_rows()]
     secrets = {str(cell) for cell in rows.second_moments()[0].units.ravel() if abs(cell) > 99}
@@ -354,7 +354,7 @@ DECIMALS = (pa.decimal128(5, 1), pa.decimal256(60, 20), pa.float32(), pa.float16
 
 
 def codes_of_every_type() -> list[str]:
-    """A missing code, or a condition, is met by the cell that it is, in every type of numbers."""
+    """Check that missing codes and conditions match the cell itself, in every numeric type."""
     schema, faults = Schema.parse(CODES), []
     asked = Schema.parse(CODES | {"columns": {"x1": PLAIN}, "where": {"x0": "number"}})
     least = Conditions.parse(["x0 <= 0.1", "x0 >= 0.1", "x0 = 0.1"], asked)
@@ -373,7 +373,7 @@ def codes_of_every_type() -> list[str]:
 
 
 def named_like_a_path(folder: Path) -> list[str]:
-    """A Parquet column p.a beside a struct p is read."""
+    """Check that the Parquet column p.a is read if there is also a struct p."""
     path = folder / "paths.parquet"
     pq.write_table(pa.table({"p": [{"a": -5.0}] * 2, "p.a": [1.0, 2.0]}), path)
     schema = Schema.parse({"columns": {"p.a": NUMBER}})
@@ -383,7 +383,7 @@ def named_like_a_path(folder: Path) -> list[str]:
 
 
 def old_timestamps(folder: Path) -> list[str]:
-    """An INT96 timestamp keeps its year."""
+    """Check that an INT96 timestamp keeps its year."""
     path, far = folder / "old.parquet", datetime(9999, 12, 31)
     moments = pa.array([far, datetime(2006, 1, 2), datetime(1600, 1, 1)], pa.timestamp("us"))
     pq.write_table(pa.table({"x0": moments}), path, use_deprecated_int96_timestamps=True)
@@ -395,7 +395,7 @@ def old_timestamps(folder: Path) -> list[str]:
 
 
 def types_that_arrow_lacks() -> list[str]:
-    """Columns that nobody asks for refuse no table, whatever their type."""
+    """Check that columns outside the schema refuse no table, whatever their type."""
     plain = {"x0": [1.5, 2.0], "x1": [1.0, 2.0]}
     tables: dict[str, Any] = {
         "Sparse": pd.DataFrame(plain | {"x": pd.Series([0, 1], dtype="Sparse[int]")}),
@@ -413,7 +413,7 @@ def types_that_arrow_lacks() -> list[str]:
 
 
 def row_security(link: str) -> list[str]:
-    """A table whose policies hide rows is refused, or whole."""
+    """Check that a table whose policies hide rows is refused, or read as a whole."""
     run_in(
         link,
         "DROP TABLE IF EXISTS guarded",
@@ -433,7 +433,7 @@ def row_security(link: str) -> list[str]:
 
 
 def hostile_operator(link: str) -> list[str]:
-    """Another role's operator decides nothing: neighbours of its secret end in the same way."""
+    """Check that an operator of another role has no effect: neighbours of its secret end alike."""
     run_in(
         link,
         "DROP TABLE IF EXISTS near, far",
@@ -455,13 +455,13 @@ def hostile_operator(link: str) -> list[str]:
 
 
 def random_frame(session: Any) -> list[str]:
-    """A Spark query whose rows depend on each other is refused."""
+    """Check that a Spark query whose rows depend on each other is refused."""
     frame = session.range(9).selectExpr("rand(7) AS x0", "cast(id AS double) AS x1")
     return refusal(lambda: open_rows(frame, X), "random numbers")
 
 
 def spends_nothing_in_vain(folder: Path, mechanism: str, **options: Any) -> list[str]:
-    """A law that can't be drawn is found before anything is spent."""
+    """Check that a distribution that cannot be drawn is found before the charge."""
     book = Book(Path(tempfile.mkdtemp(dir=folder)))
     _, ledger = book.ledger("laws")
 

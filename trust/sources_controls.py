@@ -100,7 +100,7 @@ class Parts:
 
 
 def controls(sources: DataSources, folder: Path) -> Iterator[Control]:
-    """One for each case, and some for what else was found."""
+    """Yield a control for each case, and controls for later findings."""
     for case, what, fault, seen in [
         *_by_the_rule(Parts(sources), folder),
         *_of_sources(sources, folder),
@@ -114,7 +114,7 @@ Listed = tuple[str, str, broken.Broken, Seen]
 
 
 def _by_the_rule(part: Parts, folder: Path) -> list[Listed]:
-    """Cases that images and outcomes show."""
+    """Return the cases that sums and outcomes show."""
     duckdb = part.neighbours("DuckDB file", "VARCHAR", "condition on truths", "truths", ["x"])
     drafts = part.neighbours("CSV", "text", "number", "decimals", ["unknown"], LINES[3:])
     dates = part.company("Arrow table", "timestamp", "person id (text)", "dates", [None, FAR])
@@ -156,7 +156,7 @@ def _by_the_rule(part: Parts, folder: Path) -> list[Listed]:
 
 
 def _of_sources(sources: DataSources, folder: Path) -> list[Listed]:
-    """Cases of sources that are looked at directly."""
+    """Return the cases of sources that a separate check shows."""
     duckdb, sqlite = sources.found["DuckDB file"], sources.found["SQLite"]
     found: list[Listed] = [
         ("7", "a sparse private copy", broken.SPARSE, lambda: checks.disk_full(folder)),
@@ -216,7 +216,7 @@ def _of_sources(sources: DataSources, folder: Path) -> list[Listed]:
 
 
 def _of_sums(folder: Path) -> list[Listed]:
-    """Cases of exact sums, looked at directly."""
+    """Return the cases of exact sums that a separate check shows."""
     conditions = checks.conditions_under_replace_one
     return [
         ("21", "columns in any order", broken.ANY_ORDER, checks.merged_in_another_order),
@@ -253,7 +253,7 @@ def _of_postgres(sources: DataSources, link: str) -> list[Listed]:
 
 
 def figures(sources: DataSources, folder: Path) -> list[Figure]:
-    """How many faults the harness finds, and that it finds none where there is none."""
+    """Return how many faults the attack finds, and that it finds no fault in correct code."""
     caught, missed, false = [], [], []
     for control in controls(sources, folder):
         name = f"{control.case}: {control.what}"

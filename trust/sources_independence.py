@@ -42,7 +42,7 @@ class Effort:
     kinds: int | None = None
 
     def some(self, cells: list[Any], seed: int) -> list[Any]:
-        """Cells spread over the list, others each time."""
+        """Return cells spread over the list, other cells for each seed."""
         if len(cells) <= self.odd:
             return cells
         step = len(cells) / self.odd
@@ -75,7 +75,7 @@ SPARK = ("number", "levels", "person id (integer)", "number of a person", "condi
 def companies(
     clean: dict[str, list[Unit]], odd: list[Unit], chosen: list[Unit], repeats: int
 ) -> Iterator[tuple[str, list[Unit]]]:
-    """Tables: of one kind of clean cells, with an odd one among them, and of all cells."""
+    """Yield tables of one kind of clean cells, of these with an odd cell, and of all cells."""
     for kind, units in clean.items():
         company = units * repeats
         yield kind, company
@@ -99,7 +99,7 @@ def _different(
     source: DataSource,
     column: str,
 ) -> tuple[dict[str, list[Unit]], list[Unit]]:
-    """Of units that are one person, the first."""
+    """Keep the first unit of each person."""
     if id_type is None:
         return clean, odd
     known: set[Any] = set()
@@ -148,7 +148,7 @@ def _ordered(clean: dict[str, list[Unit]], odd: list[Unit]) -> list[Unit]:
 def _again(
     source: DataSource, made: list[Any], asked: list[list[Unit]], kind: str, persons: bool
 ) -> list[Any]:
-    """The same tables again, where they can be read once."""
+    """Make the tables again if they can be read only once."""
     if source.name != "Arrow stream":
         return made
     return source.tables([columns_of(table, source, kind, persons) for table in asked])
@@ -162,7 +162,7 @@ def _compared(
     tables: list[tuple[str, list[Unit]]],
     made: list[Any],
 ) -> Found:
-    """One role: every table against the tables of its units."""
+    """Compare every table of one role with the tables of its units."""
     found = Found()
     name = f"{source.name} | {kind} | {role.name}"
     alone: dict[int, Image] = {}
@@ -186,7 +186,7 @@ def _compared(
 
 
 def _miscounted(one: Image, unit: Unit, id_type: str) -> bool:
-    """Whether a unit with an id is not one person."""
+    """Return True if a unit with an id counts as several persons."""
     return not one.refused and sum(one.counts) > 1
 
 
@@ -214,7 +214,7 @@ def alone_and_together(found_sources: Iterable[DataSource], quick: bool) -> Foun
 
 
 def figures(all_sources: DataSources, quick: bool) -> list[Figure]:
-    """What must be shown of units alone and in company."""
+    """Return the figures about units alone and with other units."""
     found = alone_and_together(all_sources.found.values(), quick)
     for line in found.differences[:40]:
         print("difference:", line)

@@ -71,7 +71,7 @@ def _first_difference(one: Outcome, other: Outcome) -> str:
 def neighbours(
     clean: list[Unit], odd: list[Unit], same_number: bool
 ) -> Iterator[tuple[str, list[Unit]]]:
-    """Tables that differ from `clean` in one cell, or in one unit."""
+    """Yield tables that differ from `clean` in one cell or in one unit."""
     for at, one in enumerate(odd):
         place = (at * 5) % len(clean)
         changed = replace(one, number=clean[place].number)
@@ -163,7 +163,7 @@ def _fitted(data: Trained, book: Book) -> Outcome:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML."""
+    """Return a value as TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -172,7 +172,7 @@ def toml(value: Any) -> str:
 
 
 def schema_text(role: Role, source: DataSource) -> str:
-    """The schema of a role as a file."""
+    """Return the schema of a role as a file."""
     document = {"columns": role.columns, "missing": MISSING, **role.fields, "file": source.options}
     return "".join(f"{name} = {toml(value)}\n" for name, value in document.items())
 
@@ -189,7 +189,7 @@ LINES = [
 def on_the_command_line(
     source: DataSource, effort: Effort, pairs: Pairs, book: Book, lines: Sequence[str] = LINES
 ) -> None:
-    """Neighbours through the command line: the same file name, one content after the other."""
+    """Compare neighbours through the command line, under the same file name."""
     here = Path.cwd()
     for kind in effort.of_types(source):
         cells = source.types[kind]
@@ -257,7 +257,7 @@ def effort(source: DataSource, quick: bool, turn: int) -> Effort:
 
 
 def compared(all_sources: DataSources, quick: bool) -> Pairs:
-    """All pairs."""
+    """Compare all pairs."""
     pairs, turns = Pairs(), itertools.count()
     with TemporaryDirectory() as place:
         book = Book(Path(place))
@@ -275,7 +275,7 @@ def compared(all_sources: DataSources, quick: bool) -> Pairs:
 
 
 def figures(all_sources: DataSources, quick: bool) -> list[Figure]:
-    """What must be shown of outcomes."""
+    """Return the figures about outcomes."""
     pairs = compared(all_sources, quick)
     for line in pairs.differences[:40]:
         print("outcome:", line)

@@ -79,7 +79,7 @@ class Told:
 
 
 def spellings(cells: Cells, declared: str) -> list[Any]:
-    """Ids for a column that can hold such cells."""
+    """Return ids for a column that can hold such cells."""
     odd = [cell for cell in cells.odd if not isinstance(cell, Row)]
     known = [*(cell for kind in cells.clean.values() for cell in kind), *odd]
     if cells is held.DYNAMIC:
@@ -96,7 +96,7 @@ def spellings(cells: Cells, declared: str) -> list[Any]:
 
 
 def persons(data: Any, source: DataSource, declared: str, count: int) -> list[int | None] | None:
-    """The person of each row; None for all if a column of this type is refused."""
+    """Return the person of each row, or None if a column of this type is refused."""
     schema = Schema.parse(
         {
             "columns": {
@@ -127,7 +127,7 @@ def persons(data: Any, source: DataSource, declared: str, count: int) -> list[in
 
 
 def told(sources: Iterable[DataSource]) -> Told:
-    """Every pair of spellings, in every column that can hold ids."""
+    """Compare every pair of spellings in every column that can hold ids."""
     result = Told()
     for source in sources:
         for kind in source.types:
@@ -166,7 +166,7 @@ def tell(result: Told, source: DataSource, kind: str, declared: str) -> None:
 
 
 def figures(sources: Iterable[DataSource]) -> list[Figure]:
-    """What must be shown of persons."""
+    """Return the figures about persons."""
     result = told(source for source in sources if source.name not in WITHOUT)
     for line in result.wrong[:40]:
         print("person:", line)

@@ -122,7 +122,7 @@ class Image:
 
 
 def total(images: Iterable[Image]) -> Image:
-    """The image of the tables together; of one that is refused or fails, that."""
+    """Return the sum of several results; a refusal or a failure is the result of all."""
     found = list(images)
     for one in found:
         if one.refused or one.failed:
@@ -135,7 +135,7 @@ def total(images: Iterable[Image]) -> Image:
 
 
 def image(data: Any, role: Role, source: DataSource) -> Image:
-    """The image of a table."""
+    """Return the exact sums and counts of a table."""
     try:
         schema = role.schema(source)
         data = data.opened() if isinstance(data, Trained) else data
@@ -168,7 +168,7 @@ def image(data: Any, role: Role, source: DataSource) -> Image:
 
 
 def _of_sums(table: Any, role: Role, schema: Schema) -> Image:
-    """The image of a table of which a file of sums was made."""
+    """Return the exact sums and counts of a table that was saved as a file of sums."""
     if role.by is not None:
         raise SourceError("Sums are of no level.")
     partial = PartialMoment.of(table, schema, where=role.where, threads=1)
@@ -208,5 +208,5 @@ def columns_of(units: Iterable[Unit], source: DataSource, kind: str, persons: bo
 
 
 def is_row(cell: Any) -> bool:
-    """Whether a cell can be one of a person's rows."""
+    """Return True if a cell can belong to one of a person's rows."""
     return not isinstance(cell, Row)

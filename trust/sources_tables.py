@@ -54,7 +54,7 @@ ROLES = [
 
 
 def cells() -> dict[str, list[Any]]:
-    """Numbers, truth values, levels, whole numbers and ids; some missing."""
+    """Return numbers, truth values, levels, integers and ids; some cells are missing."""
     chance = random.Random(3)  # noqa: S311
     numbers = [None if at % 7 == 0 else round(chance.uniform(-7, 7), 3) for at in range(ROWS)]
     return {
@@ -75,13 +75,13 @@ def _typed(*kinds: str) -> Callable[[dict[str, list[Any]]], Columns]:
 
 
 def _comma(table: dict[str, list[Any]]) -> Columns:
-    """Numbers with a decimal comma, in the column that is declared as such."""
+    """Return numbers with a decimal comma, in the column that declares it."""
     number = [None if cell is None else str(cell).replace(".", ",") for cell in table["number"]]
     return _typed(*["text"] * 5)(table | {"number": number})
 
 
 def _sheet(table: dict[str, list[Any]]) -> Columns:
-    """Ids as texts: numbers of a sheet have no so many digits."""
+    """Return ids as texts, because numbers in a sheet have fewer digits."""
     return _typed(*["cell"] * 5)(table | {"id": [*map(str, table["id"])]})
 
 
@@ -152,7 +152,7 @@ def _differs(here: Image, expected: Image) -> str:
 
 
 def by_pandas(folder: Path) -> Same:
-    """A SQLite table as pandas writes it: truth values are whole numbers."""
+    """Compare a SQLite table that pandas wrote, in which truth values are integers."""
     found, table = Same(sources=["SQLite as pandas writes it"]), cells()
     frame = pd.DataFrame({f"x{at}": held for at, held in enumerate(table.values())})
     path = folder / "pandas.sqlite"
@@ -204,7 +204,7 @@ def differences(all_sources: DataSources, folder: Path) -> Iterator[Same]:
 
 
 def figures(all_sources: DataSources, folder: Path) -> list[Figure]:
-    """What must be shown of one table."""
+    """Return the figures about one table."""
     found = list(differences(all_sources, folder))
     wrong = [line for one in found for line in one.differences]
     broken = with_line_breaks(folder)

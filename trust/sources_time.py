@@ -68,16 +68,16 @@ SOURCES: dict[str, Make] = {
 
 
 def _seconds(data: Any) -> float:
-    """CPU of a release."""
+    """Return the CPU time of a release."""
     began = time.process_time()
     dpcov.release(data, **ASKED)
     return time.process_time() - began
 
 
 def ratio(make: Make, folder: Path, rows: int, rounds: int) -> tuple[float, float, float]:
-    """CPU with the text over that without, what noise makes of 1, and seconds without.
+    """Return the CPU time with the text over that without, the noise of this ratio, and seconds.
 
-    Both are the medians of rounds in which three tables are read in turn: two without the text.
+    Ratios are medians of rounds. A round reads three tables in turn, two of them without the text.
     """
     cells = np.random.default_rng(4).uniform(size=(rows, COLUMNS)).tolist()
     dirty = [*cells]

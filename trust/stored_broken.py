@@ -79,13 +79,13 @@ class OldStata(Source):
 
 
 def _replaced(cells: Iterable[bytes | None], encodings: Sequence[str]) -> pa.Array:
-    """What can't be decoded becomes U+FFFD, which is no level."""
+    """Replace what cannot be decoded by U+FFFD, which is no level."""
     texts = [None if cell is None else cell.decode(encodings[0], "replace") for cell in cells]
     return pa.array(texts, pa.large_string())
 
 
 def _by_order(self: dta.Blocks, keys: Any) -> tuple[Any, Any]:
-    """The next block is the next cell's, so that a cell without one moves all others."""
+    """Take the next block for the next cell, so that a cell without a block moves all others."""
     places, lengths = np.zeros(len(keys), np.int64), np.full(len(keys), -1)
     some = np.flatnonzero(keys)[: len(self.keys)]
     places[some], lengths[some] = self.places[: len(some)], self.lengths[: len(some)]

@@ -78,10 +78,11 @@ def ridge_error(estimate: Matrix, truth: Matrix) -> float:
 
 
 def _contrasts(estimate: Matrix) -> Matrix:
-    """(p, p) residual of each column, in a column, by its ridge regression on all others.
+    """Return the (p, p) residuals of each column after ridge regression on all others.
 
-    From the positive semidefinite part of the estimate. With P the inverse of that + penalty I, the
-    residual of column j is v'x for v = P_j / P_jj (a penalty on j itself changes nothing).
+    The function uses the positive semidefinite part of the estimate. Let P be the inverse of this
+    part plus the penalty times I. The residual of column j is then v'x with v = P_j / P_jj. A
+    penalty on j itself changes nothing.
     """
     values, vectors = np.linalg.eigh(estimate)
     values = np.maximum(values, 0.0)
@@ -92,14 +93,17 @@ def _contrasts(estimate: Matrix) -> Matrix:
 
 
 def _share(contrasts: Matrix, truth: Matrix) -> float:
-    """What they vary by over what their columns do, mean; more than all counts as all."""
+    """Return the mean fraction of each column's variance in its contrast, at most 1."""
     kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
     left = np.einsum("ij,ij->j", contrasts, truth @ contrasts)[kept] / np.diag(truth)[kept]
     return float(np.minimum(left, 1.0).mean())
 
 
 def captured(estimate: Matrix, truth: Matrix) -> float:
-    """Variance along the estimate's leading directions; on average, where it prefers none."""
+    """Return the true variance along the estimate's leading directions.
+
+    If all eigenvalues of the estimate are equal, the result is the mean over all directions.
+    """
     count = min(COMPONENTS, len(truth) - 1)
     values, vectors = np.linalg.eigh(estimate)
     if np.ptp(values) <= NEGLIGIBLE * max(1e-300, float(np.abs(values).max())):

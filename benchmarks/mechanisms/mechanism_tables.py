@@ -76,7 +76,7 @@ def exact_moment(source: RememberedRows) -> Matrix:
 
 
 def target(prepared: PreparedTable, moment: Matrix) -> Matrix:
-    """(p, p) what is estimated, from a (d, d) moment over rows: the covariance if it is centred."""
+    """Return the (p, p) target of a (d, d) moment per row, centred if the table is."""
     p = prepared.features
     if not prepared.centred:
         return moment[:p, :p]

@@ -62,7 +62,10 @@ def clipped(matrix: Matrix, largest: float) -> Matrix:
 
 
 def by_hand(noise: Noise, parameter: Callable[[Budget], float], last: bool = True) -> Estimate:
-    """Noise for rows of norm 1 on the exact moment; then, if `last`, eigenvalues in [0, n]."""
+    """Return a method that adds noise for rows of norm 1 to the exact moment.
+
+    If `last` is True, the method then clips the eigenvalues to [0, n].
+    """
 
     def estimate(
         prepared: PreparedTable, budget: Budget, neighbors: Neighbors, seed: int
@@ -110,7 +113,7 @@ def paper_laplace(
 def vector_laplace(
     d: int, epsilon: float, neighbors: Neighbors, generator: np.random.Generator
 ) -> Matrix:
-    """One scale for the vector of entries on and above the diagonal, from its l1 sensitivity."""
+    """Draw Laplace noise for the entries on and above the diagonal, from their l1 sensitivity."""
     one, two = (d + 1) / 2, math.sqrt(d * (d + 3) / 2)
     sensitivity = one if neighbors == Neighbors.ADD_REMOVE else two
     return _mirrored(generator.laplace(scale=sensitivity / epsilon, size=(d, d)))
@@ -119,7 +122,7 @@ def vector_laplace(
 def vector_gaussian(
     d: int, rho: float, neighbors: Neighbors, generator: np.random.Generator
 ) -> Matrix:
-    """One deviation for the same vector, from its l2 sensitivity: sqrt(2), or 1 add/remove."""
+    """Draw Gaussian noise for the same entries, from their l2 sensitivity."""
     sensitivity = 1.0 if neighbors == Neighbors.ADD_REMOVE else math.sqrt(2)
     return _mirrored(generator.normal(0, sensitivity / math.sqrt(2 * rho), (d, d)))
 
@@ -129,7 +132,7 @@ def _mirrored(square: Matrix) -> Matrix:
 
 
 def dorsi(prepared: PreparedTable, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """Algorithm 2 of d'Orsi et al. 2025: square noise, then a nuclear ball of private radius."""
+    """Run Algorithm 2 of d'Orsi et al. 2025: noise, then a nuclear ball of private radius."""
     epsilon = epsilon_of(budget)
     scaled, unit = unit_rows(prepared)
     generator = np.random.default_rng([seed, 2])
@@ -145,9 +148,9 @@ def dorsi(prepared: PreparedTable, budget: Budget, neighbors: Neighbors, seed: i
 def adaptive_cov(
     prepared: PreparedTable, budget: Budget, neighbors: Neighbors, seed: int
 ) -> Matrix:
-    """AdaptiveCov as published: for zCDP, replace-one and rows of norm 1 without an intercept.
+    """Run AdaptiveCov as published: for zCDP, replace-one and rows of norm 1 without an intercept.
 
-    Elsewhere the library's form, which has a histogram of norms in place of the sparse vectors.
+    In other cases, run the library's form. It has a norm histogram in place of the sparse vectors.
     """
     if isinstance(budget, ZCDP) and neighbors == Neighbors.REPLACE_ONE and not prepared.centred:
         return published.adaptive(Table.of(prepared.source), budget.rho, seed)

@@ -23,9 +23,9 @@ SIGNIFICANCE = 0.05
 
 
 def mean_ranks(errors: Matrix, blocks: list[str]) -> Matrix:
-    """(k,) mean over blocks of the mean ranks in each, from (cells, k) errors; 1 is the best.
+    """Return the (k,) mean ranks of methods from (cells, k) errors; 1 is the best.
 
-    Equal errors share their ranks.
+    Ranks are averaged in each block, and then over the blocks. Equal errors share their ranks.
     """
     ranks = rankdata(errors, axis=1)
     names = np.array(blocks)

@@ -127,7 +127,10 @@ def shows(group: Group) -> bool:
 
 
 def _shares(groups: list[Group]) -> Row:
-    """Against the best of everything else, and the best peer; `in hindsight`, the best of all's."""
+    """Compare the default with the best other method and with the best peer.
+
+    The field `in hindsight` compares the best of the library's methods with the best peer.
+    """
     others = [compared(best(g, *OTHERS)) for g in groups]
     peer = [best(g, "peer") for g in groups]
     own = [standing(best(g, "default", *OTHERS)) for g in groups]
@@ -228,7 +231,7 @@ def _named(key: Key) -> Row:
 
 
 def _over(others: list[Row]) -> float | None:
-    """The default's error over the least of these."""
+    """Return the default's error over the least error of these methods."""
     return max((compared(row)["ratio"] for row in others), default=None)
 
 
@@ -374,7 +377,7 @@ def lower_bound(
 
 
 def optimality(found: list[Row]) -> Iterator[Row]:
-    """How many times the lower bound the default's errors are, from rows of `bounds`."""
+    """Return the default's errors over the lower bound, from rows of `bounds`."""
     for definition, epsilon in product(DEFINITIONS, sorted({row["epsilon"] for row in found})):
         ratios = [
             row["default"] / row["lower bound"]
