@@ -44,7 +44,7 @@ SPECTRA = {
 
 
 def losses(spectrum: Vector, epsilon: float, count: int, seed: int) -> Vector:
-    """(count,) values of l - u'Cu, C diagonal with this spectrum."""
+    """Return (count,) values of l - u'Cu for a diagonal C with this spectrum."""
     entropy = seeds.entropy(seed)
     law = Bingham(CONCENTRATION * epsilon / factor("direction", len(spectrum)) * spectrum)
     drawn = np.array([law.sample(entropy).vector for _ in range(count)])
@@ -120,7 +120,7 @@ def lemma_5(count: int) -> Finding:
 
 
 def lemma_6(small: bool) -> Finding:
-    """Left over right side on random matrices, frames and values; equality where tau is 0."""
+    """Compare both sides on random matrices, frames and values; they are equal if tau is 0."""
     generator, worst, apart = seeds.generator(20190006), 0.0, 0.0
     for _ in range(100 if small else 1000):
         d = int(generator.integers(2, 20))
@@ -163,7 +163,7 @@ def rank_k(spectrum: Vector, rank: int, repeats: int) -> list[Matrix]:
 
 
 def ranks(small: bool, folder: Path) -> dict[str, Finding]:
-    """Rank-k approximations: distance from C_k where C is nearly round, and from C anywhere."""
+    """Compare rank-k approximations with C_k for a nearly round C, and with any C."""
     d, k, repeats = 20, 3, 5 if small else 40
     leading, told, ratios = np.arange(d) < k, [], []
     for size in (1e4, 1e6, 1e8):
@@ -236,7 +236,7 @@ def corollary_2(small: bool, folder: Path) -> Finding:
 
 
 def _errors(method: str, spectrum: Vector, epsilon: float, repeats: int) -> list[float]:
-    """Errors ||C_hat - C||_F of a method of Figure 1."""
+    """Return errors ||C_hat - C||_F of a method of Figure 1."""
     n = math.ceil(spectrum.sum())
     held = synthetic(f"{len(spectrum)} {n} {spectrum[-1]:g}", np.diag(spectrum), n)
     seed = ("bounds", held.name, method, epsilon)
@@ -247,7 +247,7 @@ def _errors(method: str, spectrum: Vector, epsilon: float, repeats: int) -> list
 
 
 def crossover(small: bool, folder: Path) -> Finding:
-    """AD and IT-U beside the Gaussian mechanism where l log l = log(1/delta) / epsilon."""
+    """Compare AD and IT-U with the Gaussian mechanism at l log l = log(1/delta) / epsilon."""
     repeats = REPEATS[small]
     won: dict[str, list[str]] = {"AD": [], "IT-U": []}
     every, zero = [], 0

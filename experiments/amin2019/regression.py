@@ -50,7 +50,7 @@ class Lemma1:
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Lemma 1, and AD and the default against perturbation of outputs and objectives."""
+    """Check Lemma 1, and compare AD and the default with perturbed outputs and objectives."""
     repeats = dict.fromkeys(NAMES, 2) if small else REPEATS
     cells, lemma = measure(SMALL_EPSILONS if small else EPSILONS, repeats)
     write(cells, folder)
@@ -83,7 +83,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def wins(cells: list[Cell], method: str, baseline: str) -> list[tuple[str, float, float]]:
-    """Places where a method's excess is below the baseline's."""
+    """Return the cells in which a method's excess is below the baseline's."""
     of = {(c.dataset, c.epsilon, c.alpha, c.method): c.excess for c in cells}
     places = dict.fromkeys((c.dataset, c.epsilon, c.alpha) for c in cells)
     return [place for place in places if of[*place, method] < of[*place, baseline]]

@@ -51,7 +51,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def ad_beats(figure: Figure, rivals: tuple[str, ...]) -> Finding:
-    """Whether AD is best, to 2 standard errors, on all cells but the one that the paper excepts."""
+    """Check whether AD is best, to 2 standard errors, in all cells that the paper claims."""
     places = [place for place in figure.places if place != EXCEPTED]
     won = _won(figure, "AD", rivals, places)
     named = {name: len(_won(figure, "AD", (name,), places)) for name in rivals}
@@ -95,7 +95,7 @@ def splitting_helps(figure: Figure) -> Finding:
 
 
 def gap_largest(figure: Figure) -> Finding:
-    """KT's error less AD's: at which epsilons adult's is the largest."""
+    """Check for which epsilons KT's error less AD's is largest on adult."""
 
     def gap(name: str, epsilon: float) -> float:
         return figure.error(name, epsilon, "KT") - figure.error(name, epsilon, "AD")
@@ -115,7 +115,7 @@ def gap_largest(figure: Figure) -> Finding:
 
 
 def axes(figure: Figure, kind: str) -> Finding:
-    """Whether the largest mean error of each panel lies where the printed axis ends."""
+    """Check whether the largest mean error of each panel is at the end of the printed axis."""
     told, matched = [], 0
     for (panel, name), (tick, step) in TICKS.items():
         shown = [f"{method}{kind}" for method in figure1.PANELS[panel] if method != OURS]
@@ -143,7 +143,7 @@ def default_beats(figure: Figure) -> Finding:
 
 
 def ad_over_default(figure: Figure) -> Finding:
-    """Geometric means of AD's error over the default's."""
+    """Compute geometric means of AD's error over the default's."""
     ratios = _ratios(figure, "AD", OURS)
     logs = {name: [np.log(r) for (n, _), r in ratios.items() if n == name] for name in NAMES}
     whole = float(np.exp(np.mean([x for group in logs.values() for x in group])))
@@ -176,7 +176,7 @@ def default_is_best(figure: Figure) -> Finding:
 def _won(
     figure: Figure, method: str, rivals: tuple[str, ...], places: list[tuple[str, float]]
 ) -> list[tuple[str, float]]:
-    """Places where no rival is better by over 2 standard errors."""
+    """Return the cells in which no rival is better by more than 2 standard errors."""
     return [
         place
         for place in places

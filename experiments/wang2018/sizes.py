@@ -32,7 +32,7 @@ PENALTIES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def relative(table: Table, method: str, epsilon: float, rho: float, repeats: int) -> float:
-    """Mean relative error of the solution, S made semidefinite."""
+    """Return the mean relative error of the solution, with S made semidefinite."""
     optimum = solve(table.moment, rho)
     errors = []
     for seed in range(repeats):
@@ -42,7 +42,7 @@ def relative(table: Table, method: str, epsilon: float, rho: float, repeats: int
 
 
 def own_size(repeats: int) -> Finding:
-    """How many of the printed numbers for Parkinson's one penalty meets."""
+    """Count the printed numbers for Parkinson's that one penalty reproduces."""
     table = Table("Parkinson's", scaled(parkinsons()))
     met = {}
     for rho in PENALTIES:
@@ -61,7 +61,7 @@ def own_size(repeats: int) -> Finding:
 
 
 def sulq_order(repeats: int) -> Finding:
-    """SuLQ between the slides' Gaussian noise and their Wishart noise, on Parkinson's."""
+    """Check whether SuLQ is between the slides' Gaussian and Wishart noise, on Parkinson's."""
     table = Table("Parkinson's", scaled(parkinsons()))
     told, holds = [], True
     for epsilon in EPSILONS:
@@ -75,7 +75,7 @@ def sulq_order(repeats: int) -> Finding:
 
 
 def sulq_not_available(repeats: int) -> Finding:
-    """How often S plus SuLQ's noise leaves no solution, by table and penalty."""
+    """Measure how often S plus SuLQ's noise has no solution, by table and penalty."""
     told, apart = [], False
     for rho in (SPARSE, DIAGONAL):
         shares = {
@@ -97,7 +97,7 @@ def sulq_not_available(repeats: int) -> Finding:
 
 
 def sulq_private() -> Finding:
-    """What SuLQ's deviation could be over what it is, by the exact curve, n = 1."""
+    """Compare SuLQ's deviation with the deviation by the exact curve, n = 1."""
     ratios = []
     for d in (2, 10, 50):
         entries = (d * d + d) / (2 * np.sqrt(2 * np.pi) * DELTA)
@@ -111,7 +111,7 @@ def sulq_private() -> Finding:
 
 
 def output_error(repeats: int) -> Finding:
-    """Growth with d of the Frobenius norm of Algorithm 1's noise, over 1/(n eps rho^2)."""
+    """Fit the growth with d of the Frobenius norm of Algorithm 1's noise, over 1/(n eps rho^2)."""
     generator, orders = seeds.generator(2018), (20, 40, 80, 160)
     means = [
         Mean.of(
