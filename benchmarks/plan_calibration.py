@@ -1,15 +1,9 @@
 """Compare the predictions of `dpcov plan` with the errors of releases of real tables.
 
-Four public tables with bounds that a person would declare, and the demo's. Each is cut at random
-into halves: one that is known, as last year's table would be, and one of which real releases are
-made, denoised by default: by the mechanism that ``auto`` takes, whose plans are simulations on
-simulated rows, and by ``matrix-laplace``. For each budget the prediction is made five times: from
-the defaults; from one number for the spread and one for the correlations; from a spread for each
-numeric column; from all numbers that a guess may hold, means and what others explain of a column
-too; and from a release of the known half. The numbers stand for the guess of somebody who knows the
-field: they are computed from the known half and rounded to one digit, means to two. Of what
-``auto`` takes the plan's range is held against the same errors.
-`make bench NAME=plan_calibration` runs it.
+`make bench NAME=plan_calibration` runs the script. The script uses four public tables with
+plausible bounds, and the table of the demo. It cuts each table at random into halves. One half is
+known, like last year's table. The script releases the other half with the choice of ``auto`` and
+with ``matrix-laplace``.
 
 For each budget, the script makes five predictions:
 

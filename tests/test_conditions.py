@@ -377,7 +377,7 @@ REFUSED = {
     "t = ' NA '": "means a missing cell",
     "t in ('x', '')": "means a missing cell",
     f"t > '{'x' * (MAX_CELL_BYTES + 1)}'": "means a missing cell",
-    # columns whose type nobody told
+    # columns without a declared type
     "id = 'x'": 'Add id = "number" (or "text", "boolean") under [where]',
     "nn >= 1": "or use 'n'",
     '"a b" is null': 'Add "a b" = ',

@@ -318,14 +318,14 @@ def test_a_draw_beyond_64_bits_is_refused_not_wrapped(monkeypatch):
 @pytest.mark.parametrize("scale", [0, -1, Fraction(1, 2**31), 2**80 + 1, 10**400])
 def test_scale_out_of_range_is_refused_with_the_range(scale):
     with pytest.raises(
-        MechanismError, match=r"scale of the integer noise is .* between 9\.313E-10"
+        MechanismError, match=r"scale of the integer noise is .* between 9[.]313E-10"
     ):
         discrete_laplace(Fraction(scale), 1, Entropy.seeded(1))
 
 
 @pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**31), 2**156 + 1])
 def test_variance_out_of_range_is_refused_with_the_range(variance):
-    with pytest.raises(MechanismError, match=r"variance of the integer noise .* and 9\.134E\+46"):
+    with pytest.raises(MechanismError, match=r"variance of the integer noise .* and 9[.]134E[+]46"):
         discrete_gaussian(Fraction(variance), 1, Entropy.seeded(1))
 
 

@@ -339,9 +339,11 @@ kind = "numeric"  # years
 lower = 0
 upper = 120
 missing = "level"
+
 [columns.sex]
 kind = 'categorical'
 levels = ["F", "numeric"]
+
 [columns."x.kind"]
 "kind" = 'numeric'
 lower = -1

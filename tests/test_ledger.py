@@ -72,7 +72,7 @@ def test_decimal_amounts_add_up_without_binary_rounding(
 def test_a_refusal_says_what_is_left_and_spends_nothing(path: Path) -> None:
     ledger = Ledger.create(path, PureDP(1.0))
     spend(ledger, PureDP(0.3))
-    with pytest.raises(BudgetExceededError, match=r"needs epsilon 0\.71, but 0\.7 of 1 remain"):
+    with pytest.raises(BudgetExceededError, match=r"needs epsilon 0[.]71, but 0[.]7 of 1 remain"):
         ledger.reserve(of(PureDP(0.71)))
     assert spend(ledger, PureDP(0.7)).left == {"epsilon": 0.0}
 

@@ -442,14 +442,14 @@ def test_all_that_was_published_on_the_way_is_in_the_file(asked):
     assert (look.sums, look.directions, look.lengths) == (None, None, None)
 
 
-def test_damaged_looks_are_refused():
+def test_damaged_pilot_queries_are_refused():
     table = np.random.default_rng(0).normal(size=(3000, 4))
     document = json.loads(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1).to_text())
     look, sums = document["directions"], document["sums"]
     for damage, said in (
-        ({"sums": sums | {"values": sums["values"][1:]}}, "sums of a look"),
-        ({"directions": look | {"directions": look}}, "no looks of its own"),
-        ({"directions": look | {"sums": sums}}, "no looks of its own"),
+        ({"sums": sums | {"values": sums["values"][1:]}}, "sums of a .* are not"),
+        ({"directions": look | {"directions": look}}, "no .* of its own"),
+        ({"directions": look | {"sums": sums}}, "no .* of its own"),
         ({"directions": look | {"unit_count": 7}}, "unit_count|same table"),
     ):
         with pytest.raises(ReleaseError, match=said):

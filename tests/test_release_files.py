@@ -86,7 +86,7 @@ GROUP = {
     "neighbors": "add-remove",
 }
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("plain", {"lattice.features": ["x0", "x1", "y"]}, "not those of the schema"),
+    ("plain", {"lattice.features": ["x0", "x1", "y"]}, "the lattice's features are not"),
     ("plain", {"lattice.units_per_radius": 2**20}, "not the fields of the file's format"),
     ("plain", {"lattice.step": None}, "not the fields of the file's format"),
     ("plain", {"lattice.side": None}, "not the fields of the file's format"),

@@ -167,11 +167,11 @@ def test_texts_are_the_same_wherever_they_are_and_escaped_characters_are_themsel
 
 
 def test_shared_texts_are_their_runs_without_how_they_sound(tmp_path):
-    items = (
-        "<si><r><t>a</t></r><r><rPr><b/></rPr><t>b</t></r></si><si/><si><t>c</t>"
-        '<rPh sb="0" eb="1"><t>z</t></rPh><phoneticPr fontId="1"/></si><si><t>_x0041_</t></si>'
-    )
-    parts = {SHARED: f'<sst xmlns="{MAIN}" count="9">{items}</sst>'}
+    items = [
+        "<si><r><t>a</t></r><r><rPr><b/></rPr><t>b</t></r></si><si/><si><t>c</t>",
+        '<rPh sb="0" eb="1"><t>z</t></rPh><phoneticPr fontId="1"/></si><si><t>_x0041_</t></si>',
+    ]
+    parts = {SHARED: f'<sst xmlns="{MAIN}" count="9">{"".join(items)}</sst>'}
     cells = [number(at, 0, "s") for at in range(5)]
     assert column(tmp_path, *cells, parts=parts) == ["ab", "", "c", "A", None]
 

@@ -17,9 +17,10 @@ BATCH = 1 << 14
 def largest_loss(d: int, off_diagonal: float) -> float:
     """Return the largest weighted l1 norm of D = vv' - uu' over v and u in the unit ball.
 
-    The norm is sum_i |D_ii| + 2 `off_diagonal` sum_(i<j) |D_ij|. It is the largest <T, D> over T_ii
-    = S_ii, T_ij = `off_diagonal` S_ij with S a sign matrix. v'Tv - u'Tu is at most max(l_max, 0) -
-    min(l_min, 0) of T's eigenvalues, and the eigenvectors reach it.
+    The norm is sum_i |D_ii| + 2 `off_diagonal` sum_(i<j) |D_ij|. It is the largest <T, D> over
+    matrices T with T_ii = S_ii and T_ij = `off_diagonal` S_ij, where S is a sign matrix. The
+    difference v'Tv - u'Tu is at most max(l_max, 0) - min(l_min, 0) of T's eigenvalues. The
+    eigenvectors reach this bound.
     """
     rows, columns = np.triu_indices(d)
     weights = np.where(rows == columns, 1.0, off_diagonal)
