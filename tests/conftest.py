@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items):
 
 
 def is_paper(parameter):
-    """Whether a test's parameter is such a mechanism: its name, its class, itself or a case."""
+    """Return True if a test's parameter is a mechanism of a paper: its name, class, or case."""
     asked, value = parameter
     if not (asked in ("name", "mechanism") and isinstance(value, str)):
         value = getattr(value, "name", None)

@@ -11,7 +11,7 @@ STUB = Path(dpcov.__file__).with_suffix(".pyi")
 
 
 def text() -> str:
-    """What the stub must be."""
+    """Return the text that the stub must have."""
     lines = ["# Written from the list in __init__.py, by tests/public_stub.py.", ""]
     for module, names in dpcov._PUBLIC.items():
         lines += [f"from {module} import {name} as {name}" for name in names]

@@ -32,7 +32,7 @@ class OneAfterAnother(Rows):
 
 
 def kinds_asked(make: Callable[[Rows], Release], parts: int, one: Rows, other: Rows) -> list[str]:
-    """What a mechanism asks in so many parts, whose map depends on the first answer alone."""
+    """Return the queries of a mechanism of so many parts whose map depends on the first answer."""
     same, changed, looked = (
         OneAfterAnother(*readers)
         for readers in ([one] * parts, [one] * (parts - 1) + [other], [other] + [one] * (parts - 1))

@@ -20,7 +20,7 @@ def same_draws_whatever_ran_before(monkeypatch):
 
 
 def row(method, table="a", kind="rho", size=0.5, rows=10_000, times=1.0, **more):
-    """A method whose errors have one law in all cells, times a factor."""
+    """Return a method's rows; the errors have one distribution in all cells, times a factor."""
     drawn = {
         error: (times * GENERATOR.gamma(4, size=SEEDS)).tolist() for error in acceptance.ERRORS
     }

@@ -18,7 +18,7 @@ MUCH = {"epsilon": 1e6, "rho": 1e6}
 
 
 def answered(count=1.0, shift=0.0, scale=1.0):
-    """The table's own figures in the data's units, unless stated otherwise."""
+    """Return the table's own figures in the data's units, unless stated otherwise."""
     units = TRUTH.units
     found = scale * TRUTH.covariance * np.outer(units, units)
     return count * TRUTH.rows, (TRUTH.means + shift) * units, found

@@ -36,7 +36,7 @@ FLAG = "below the noise level"
 
 @cache
 def noisy() -> Release:
-    """A release in which some correlations and means are below the noise level."""
+    """Return a release in which some correlations and means are below the noise level."""
     made = dpcov.release(table()[:1500], schema=schema(), epsilon=1.5, seed=3)
     flagged = noise_alone(made).below_noise[BELOW]
     assert 2 < flagged.sum() < len(flagged) - 2

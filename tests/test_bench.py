@@ -12,7 +12,7 @@ ROWS = 300
 
 @pytest.fixture
 def numeric(tmp_path):
-    """Numbers within the bounds of the jobs, in two row groups."""
+    """Write numbers within the bounds of the jobs, in two row groups."""
     generator = np.random.default_rng(0)
     table = pa.table({f"x{j}": generator.uniform(-3, 3, ROWS) for j in range(4)})
     pq.write_table(table, tmp_path / "numeric.parquet", row_group_size=200)
@@ -35,7 +35,7 @@ def mixed(tmp_path):
 
 
 def relative(moment, columns):
-    """The moment of the columns over its trace."""
+    """Return the moment of the columns over its trace."""
     own = np.asarray(moment)[:columns, :columns].astype(float)
     return own / np.trace(own)
 

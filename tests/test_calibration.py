@@ -11,7 +11,7 @@ import dpcov
 
 @pytest.fixture(scope="module")
 def heavy():
-    """A table with a level, of which a release clips long rows, and one with hardly any noise."""
+    """Return a release that clips long rows of a table with a level, and one with little noise."""
     rng = np.random.default_rng(0)
     numbers = np.clip(rng.standard_normal((4000, 2)) / rng.random((4000, 1)), -1000, 1000)
     table = benchmark_tables.numbers(numbers, (-1000, 1000))

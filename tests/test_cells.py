@@ -27,7 +27,7 @@ Reader = Callable[[object], tuple[np.ndarray, np.ndarray]]
 
 
 def arrays(value: object) -> dict[str, pa.Array]:
-    """Arrow arrays that hold the value, in every type that holds it exactly."""
+    """Return Arrow arrays with the value, in every type that can represent it exactly."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     found = {
         "text": pa.array([text]),
@@ -58,7 +58,7 @@ def arrays(value: object) -> dict[str, pa.Array]:
 
 
 def objects(value: object) -> list[object]:
-    """The value as objects of Python and NumPy."""
+    """Return the value as objects of Python and NumPy."""
     number = Fraction(value)  # type: ignore[arg-type]
     found = [value, str(value), str(value).encode(), float(number), Decimal(str(float(number)))]
     found += (

@@ -36,14 +36,14 @@ ROWS = 200
 
 
 def told(data, file=None, **columns) -> list[str]:
-    """Sentences about a table under the schema above, with some columns declared otherwise."""
+    """Return sentences about a table under the schema above; some columns can differ."""
     document = {"version": 2, "columns": COLUMNS | columns, "file": file or {}}
     schema = Schema.parse(document)
     return [*_sentences(diagnose(data, schema), schema)]
 
 
 def frame() -> pd.DataFrame:
-    """Ages of which 3 of 200 are no whole numbers, doses beyond bounds, and a level that is not."""
+    """Return a table with 3 invalid ages, doses beyond bounds, and an undeclared level."""
     return pd.DataFrame(
         {
             "age": ["30"] * (ROWS - 3) + [PLANTED, "2.5", "x"],
@@ -75,7 +75,7 @@ WRITTEN = {
 
 
 def write(folder: Path, name: str, table: pd.DataFrame | None = None) -> tuple[Path, Path]:
-    """A table, by default that above, in a text format, and its schema."""
+    """Write a table (by default the table above) in a text format, and its schema."""
     options, given = WRITTEN[name]
     table = frame() if table is None else table
     if options.get("decimal") == ",":

@@ -34,7 +34,7 @@ def run(run):
 
 @cache
 def private() -> Release:
-    """The release of the table without the stamp of a seed."""
+    """Release the table without the stamp of a seed."""
     from analysis_tables import schema, table
 
     return dpcov.release(table(), schema=schema(), epsilon=1e6)

@@ -110,7 +110,7 @@ def test_messages_name_the_next_command(run, line: str, advice: str) -> None:
 
 
 def ends(code: str, folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """A real process that runs some code and then the command line."""
+    """Run some code and then the command line in a real process."""
     program = f"{code}\nfrom dpcov.cli import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", program, *line],
@@ -136,7 +136,7 @@ auditing.audit = lambda *_, **__: SimpleNamespace(violated=True, to_json=lambda:
 
 
 def documented() -> dict[int, str]:
-    """The exit codes of the page on errors."""
+    """Return the exit codes of the page on errors."""
     text = (DOCS / "reference" / "errors.md").read_text()
     return {int(code): said for code, said in re.findall(r"^\| (\d+) \| (.*) \|$", text, re.M)}
 

@@ -24,7 +24,7 @@ RELEASE = "release {table} --schema people.toml --epsilon 1 --ledger l.db --out 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a table, a schema and a ledger."""
+    """Return an empty folder with a table, a schema and a ledger."""
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path)
     Path("lines.toml").write_text(SCHEMA_TEXT + '[file]\nrecords = "lines"\n')

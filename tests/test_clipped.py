@@ -16,7 +16,7 @@ P, DRAWS = 3, 20_000
 
 @cache
 def released(intercept: float = 0.3) -> dpcov.Release:
-    """Rows with a heavy tail, as if they had been clipped at a quarter of the radius."""
+    """Return rows with a heavy tail, as if they were clipped at a quarter of the radius."""
     generator = np.random.default_rng(5)
     mix = np.array([[1.0, 0, 0], [0.7, 0.6, 0], [0, 0.3, 0.4]])
     rows = generator.standard_t(3, (20_000, P)) @ mix.T + [3.0, 0, -2]
@@ -114,7 +114,7 @@ def _moment(intercept: float) -> np.ndarray:
 
 
 def along(release: dpcov.Release) -> np.ndarray:
-    """Images of the columns of the table, of length 1."""
+    """Return the transformed columns of the table, scaled to norm 1."""
     images = np.eye(P) if release.linear_map is None else release.linear_map
     return np.stack([image / np.linalg.norm(image) for image in images.T], axis=1)
 

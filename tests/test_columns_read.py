@@ -98,7 +98,7 @@ DAYS = [2932896, 13150, -135140, 0]
 
 
 def int96_file(path: Path, days: list[int], nanoseconds: list[int] | None = None) -> Path:
-    """A file of one column of INT96, whose cells are written byte by byte."""
+    """Write a file of one INT96 column; its cells are written byte by byte."""
     marks = [np.datetime64(18263 + at, "D") for at in range(len(days))]
     table = pa.table({"d": pa.array(np.array(marks).astype("datetime64[ns]"))})
     pq.write_table(

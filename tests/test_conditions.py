@@ -62,7 +62,7 @@ def parsed(*stated: str, schema: Schema = SCHEMA) -> Conditions:
 
 
 def verdicts(stated: str, column: pa.Array) -> list[bool]:
-    """Which of these cells, in the column that the one test names, meet it."""
+    """Return which of these cells, in the column of the only test, meet the test."""
     conditions = parsed(stated)
     kept = np.logical_and.reduce([test.keep(column) for test in conditions.tests])
     assert kept.dtype == bool
@@ -247,7 +247,7 @@ ASKED += ["b != true", "k = 1", "k != 1", "k in (1, 2)", "k is null", "s = true"
 
 
 def sources(name: str, folder) -> dict[str, object]:
-    """The same column in every kind of table, and a number for each row."""
+    """Return the same column in every kind of table, with a number for each row."""
     rows = list(range(len(VALUES)))
     texts = [None if v is None else str(v) for v in VALUES]
     decimals = [None if v is None else Decimal(v).quantize(Decimal("1.00")) for v in VALUES]

@@ -181,7 +181,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
 
 
 def spent(laws, lattice=LATTICE, per_row=1):
-    """Epsilon or rho that the mechanism spends and that the count does, of their laws alone."""
+    """Return the epsilon or rho of the mechanism and of the count, from their noise alone."""
     most, of_trace = lattice.unit.max_rows * per_row, laws.laws.trace_alone
     if isinstance(laws.count, ScalarLaplace):
         return lattice.unit_bound / of_trace.scale, most / laws.count.scale
@@ -191,7 +191,7 @@ def spent(laws, lattice=LATTICE, per_row=1):
 
 
 def stated(laws):
-    """The same of the budget that both together state."""
+    """Return the same for the budget that both together state."""
     budget = laws.guarantee.budget
     if isinstance(budget, ApproxDP) and isinstance(laws.count, ScalarGaussian):
         return Fraction(gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)) ** 2 / 2

@@ -24,7 +24,7 @@ SCHEMA = Schema.parse(
 
 
 def offsets(kind: pa.DataType, change) -> pa.Array:
-    """Texts whose ends are changed."""
+    """Return texts with changed ends."""
     good = pa.array(WORDS, kind)
     wide = np.int64 if pa.types.is_large_string(kind) else np.int32
     ends = np.frombuffer(good.buffers()[1], wide)[: COUNT + 1].copy()
@@ -45,7 +45,7 @@ def before(ends: np.ndarray) -> None:
 
 
 def indices(*places: int) -> pa.Array:
-    """A dictionary whose indices lead outside."""
+    """Return a dictionary with indices outside of it."""
     found = np.arange(COUNT, dtype=np.int32)
     found[: len(places)] = places
     return pa.DictionaryArray.from_arrays(pa.array(found), pa.array(WORDS), safe=False)
@@ -60,7 +60,7 @@ def runs(ends: list[int]) -> pa.Array:
 
 
 def views() -> pa.Array:
-    """Views of which one points beyond its buffer."""
+    """Return views, one of which points beyond its buffer."""
     good = pa.array(WORDS, pa.string_view())
     content = np.frombuffer(good.buffers()[1], np.int32).copy()
     long = (

@@ -22,13 +22,13 @@ MEGABYTE = 2**20
 
 @pytest.fixture(autouse=True)
 def bare_clone(monkeypatch, tmp_path):
-    """A clone with nothing beside it and nothing fetched."""
+    """Simulate a clone without other folders and without fetched files."""
     monkeypatch.delenv("DPCOV_DATA", raising=False)
     monkeypatch.setattr(datasets, "FETCHED", tmp_path / "fetched")
 
 
 def listed(folder, **files):
-    """A list of files to fetch, from what is at each URL and the content that is expected."""
+    """Return a list of files to fetch, with their URLs and the hashes of the expected content."""
     lines = []
     for name, (url, content) in files.items():
         digest = hashlib.sha256(content).hexdigest()

@@ -40,7 +40,7 @@ def schema_of(**file) -> Schema:
 
 
 def rows_of(folder, text: bytes, rows: int | None, **options) -> list[object]:
-    """Rows as the library reads them; None for one without values."""
+    """Return the rows as the library reads them; None stands for a row without values."""
     (folder / "t.csv").write_bytes(text)
     source = open_source(
         folder / "t.csv", FileOptions(header=False, rows=rows, **options), NAMES, frozenset()
@@ -122,7 +122,7 @@ def test_conditions_choose_among_the_rows_that_are_left(tmp_path):
 
 
 def changed(one: list[object], other: list[object]) -> int:
-    """How many rows must be replaced to make one table of the other."""
+    """Return the number of rows to replace in one table to get the other."""
     left, right = Counter(one), Counter(other)
     assert left.total() == right.total()
     return (left - right).total()
@@ -135,7 +135,7 @@ BROKEN = st.text('",\n\r1a', max_size=8).map(lambda text: f"{text}\n".encode())
 
 @st.composite
 def neighbours(draw, record) -> tuple[bytes, bytes]:
-    """Two files of which one has one record more, or another one."""
+    """Draw two files; one has one record more, or another record."""
     before, after = draw(st.lists(RECORD, max_size=6)), draw(st.lists(RECORD, max_size=6))
     other = draw(st.just(b"") | record)
     texts = [b"".join([*before, middle, *after]) for middle in (draw(record), other)]

@@ -21,7 +21,7 @@ FILES = {"health.csv", "health.toml", "health.ledger", "health.release.json"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The table and its schema, written once."""
+    """Write the table and its schema once."""
     folder = tmp_path_factory.mktemp("demo")
     write_table(folder)
     return folder

@@ -75,7 +75,7 @@ def test_shrunk_matrix_is_symmetric_psd_and_has_the_trace(name, d, strength):
 
 
 def spiked(law, trace):
-    """Spectrum with five directions above the rest, of this trace, ascending."""
+    """Return an ascending spectrum of this trace, with five directions above the rest."""
     d = law.dimension
     spectrum = np.full(d, 0.2 / d)
     spectrum[-5:] += [0.1, 0.15, 0.2, 0.25, 0.3]
@@ -83,7 +83,7 @@ def spiked(law, trace):
 
 
 def errors(law, spectrum, draws, *estimators):
-    """Mean Frobenius error of each estimator of diag(spectrum), and of the noisy matrix."""
+    """Return the mean Frobenius errors of each estimator of diag(spectrum), and of the matrix."""
     generator, found = np.random.default_rng(4), []
     for _ in range(draws):
         noisy = np.diag(spectrum) + law.simulate(generator)
@@ -152,7 +152,7 @@ def test_noise_about_a_flat_spectrum_is_not_taken_for_directions(name, d, streng
 
 
 def of_factors(d, factors, own, trace, generator):
-    """Moment of this trace of columns with common factors, and from least to most of their own."""
+    """Return a moment of this trace, of columns with common factors and with parts of their own."""
     common = generator.standard_normal((d, factors))
     true = common @ common.T + np.diag(np.geomspace(*own, d))
     return true * trace / np.trace(true)
@@ -279,7 +279,7 @@ def test_without_noise_every_method_gives_the_truth(method, neighbors):
 
 
 def disagreements(law, eigenvalues, overlaps):
-    """Which public constants of the law contradict (draws, d) eigenvalues and spike overlaps."""
+    """Return the public constants that (draws, d) eigenvalues and spike overlaps contradict."""
     z = law.edge * (np.array([0, 0.5, 1.2]) + 1j)
     g = (1 / (z[:, None] - eigenvalues.ravel())).mean(axis=1)
     weak, strong = overlaps
@@ -293,7 +293,7 @@ def disagreements(law, eigenvalues, overlaps):
 
 
 def overlap(noises, spike):
-    """Squared cosine between the top eigenvector and a direction of this strength."""
+    """Return the squared cosine between the top eigenvector and a direction of this strength."""
     found = []
     for noise in noises:
         matrix = noise.copy()
@@ -321,7 +321,7 @@ def test_limits_of_the_law_agree_with_its_spectrum_at_order_400(name):
 
 
 def assert_isotropic(made):
-    """A multiple of the identity on the features, and the intercept's own corner."""
+    """Check for a multiple of the identity on the features, and a separate intercept entry."""
     matrix = best_estimate(made)
     features = np.diag(matrix)[:-1]
     np.testing.assert_array_equal(matrix, np.diag(np.diag(matrix)))
@@ -355,7 +355,7 @@ def test_where_nothing_shows_the_answer_is_a_multiple_of_the_identity(request_):
 
 
 def threshold(**request):
-    """Largest number of rows at which the public gate is shut."""
+    """Return the largest number of rows at which the public gate is shut."""
     law = released(10**5, **request)
     return math.ceil(law.noise.detectable / law.lattice.bound) - 1
 

@@ -26,7 +26,7 @@ def test_what_is_linked_is_there(page):
 
 @pytest.fixture(scope="module")
 def changed_tree(tmp_path_factory):
-    """A copy of what the commits of CONTRIBUTING.md change, with both applied."""
+    """Return a copy of the folders, with the commits of CONTRIBUTING.md applied."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("src", "tests", "trust", "benchmarks", "tools"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.pyc"))

@@ -32,7 +32,7 @@ def schema(radius: float | None = None, **fields) -> Schema:
 
 
 def table(rows: int = 500) -> pa.Table:
-    """With missing, infinite and outlying cells."""
+    """Return a table with missing, infinite and outlying cells."""
     rng = np.random.default_rng(5)
     columns = {}
     for name, declared in COLUMNS.items():
@@ -48,7 +48,7 @@ def table(rows: int = 500) -> pa.Table:
 
 
 def plain(data: pa.Table, declared: Schema) -> np.ndarray:
-    """(rows, features) integers by the formula of docs/proofs/release.md 2, without a clip."""
+    """Return (rows, features) integers by the formula of docs/proofs/release.md 2, unclipped."""
     scale = 1 / lattice_of(declared).step
     kind = np.float32 if scale <= 2**24 else np.float64
     features: list[np.ndarray] = []
@@ -72,7 +72,7 @@ def plain(data: pa.Table, declared: Schema) -> np.ndarray:
 
 
 def unclipped(data: pa.Table, declared: Schema) -> np.ndarray:
-    """(rows, features) as they are before the clip."""
+    """Return (rows, features) as they are before clipping."""
     columns = Columns(declared, np.full(len(declared.features), 1 / lattice_of(declared).step))
     (batch,) = data.combine_chunks().to_batches()
     rows = np.full((len(declared.features) + 1, batch.num_rows), np.nan)

@@ -31,14 +31,14 @@ LIMBS = st.lists(FLOATS.filter(math.isfinite), min_size=16, max_size=16)
 
 
 def column(declared: dict, cells: pa.Array, missing=("",), **fields) -> list[list[int]]:
-    """Integer rows, without intercept, of one column in units of 2^-20 of radius 1."""
+    """Return integer rows of one column without intercept, in units of 2^-20 of radius 1."""
     document = {"columns": {"c": declared}, "radius": 1.0, "intercept": 0, "missing": missing}
     rows = encode(pa.table({"c": cells}), Schema.parse(document | fields))
     return rows.astype(int).tolist()
 
 
 def changed_rows(encoder, table: pa.Table, size: int) -> int:
-    """How many rows have other integers alone than in batches of `size` rows."""
+    """Count rows that have other integers alone than in batches of `size` rows."""
     alone = np.concatenate([encoder(table.slice(i, 1)) for i in range(len(table))])
     grouped = np.concatenate([encoder(table.slice(i, size)) for i in range(0, len(table), size)])
     return int((alone != grouped).any(axis=1).sum())
@@ -84,7 +84,7 @@ def test_a_row_depends_on_itself_alone(drawn, random, mapped):
 
 
 def crafted_rows(count: int = 400, width: int = 64) -> tuple[pa.Table, LinearMap]:
-    """Rows whose first image under the map lies exactly half-way between two lattice points."""
+    """Return rows whose first transformed value is exactly half-way between lattice points."""
     rng = np.random.default_rng(1)
     matrix = rng.uniform(-0.1, 0.1, (8, width))
     matrix[0, -3:] = [1, 2.0**-20, 2.0**-25]
@@ -353,7 +353,7 @@ READ += [pa.dictionary(pa.int32(), pa.string_view())]
 
 
 def cells_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The texts in another type."""
+    """Return the texts in another type."""
     if not pa.types.is_dictionary(kind):
         return texts.cast(kind)
     found = texts.dictionary_encode()

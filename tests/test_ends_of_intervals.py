@@ -61,7 +61,7 @@ class Of:
 
 
 def errors(size: int = 999, spread: float = 1.0) -> np.ndarray:
-    """(b, 2, 2) errors, normal by their quantiles; the second entry has half the errors."""
+    """Return (b, 2, 2) errors with normal quantiles; the second entry has half the errors."""
     quantiles = spread * stats.norm.ppf((np.arange(size) + 1) / (size + 1))
     found = np.zeros((size, 2, 2))
     found[:, 0, 0], found[:, 1, 0] = quantiles, quantiles[::-1] / 2

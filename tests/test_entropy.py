@@ -17,7 +17,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 
 
 def counter_mode(key: bytes, blocks: int) -> bytes:
-    """AES-256-CTR from the block cipher: the encrypted counters 0, 1, 2, ..."""
+    """Return AES-256-CTR from the block cipher: the encrypted counters 0, 1, 2, ..."""
     block = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()  # noqa: S305  one block at a time
     return b"".join(block.update(count.to_bytes(16, "big")) for count in range(blocks))
 
@@ -59,7 +59,7 @@ def test_words_are_uniform_bits() -> None:
 
 
 def first_word_of_child(entropy: Entropy) -> int:
-    """What a forked child draws first; the child does nothing else."""
+    """Return the first draw of a forked child that does nothing else."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

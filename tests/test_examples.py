@@ -23,7 +23,7 @@ ID = re.compile(r"[a-zA-Z0-9-_]{1,64}")
 
 
 def code_of(name, form):
-    """The program of a story; of a notebook, its cells in order, as a kernel runs them."""
+    """Return the program of a story; for a notebook, the cells in the order of a kernel."""
     if form == "script":
         return (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     document = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))

@@ -41,7 +41,7 @@ CLAIMED = 12  # releases whose expected error is asked for: counts of long rows 
 
 
 def ratio(releases: list[Release], claimed: list[Release]) -> float:
-    """Mean error that `claimed` imply, of normal ones, over that which `releases` have."""
+    """Return the mean error that `claimed` imply (if normal) over the one of `releases`."""
     realised = np.mean([np.abs(made.correlation() - TRUTH)[BELOW] for made in releases])
     generator = simulation_generator(1)
     expected = [correlation_standard_errors(made, generator=generator) for made in claimed]

@@ -88,7 +88,7 @@ NUMBERED = re.compile(r"(Algorithm|Theorem|Lemma|Corollary|Table|Figure)s? (\d+(
 
 
 def unjudged(stated, claims):
-    """What is wrong with a paper's list of statements, beside its claims (`where` by id)."""
+    """Return the faults of a paper's list of statements, given its claims (`where` by id)."""
     listed = {name for found in stated.values() if isinstance(found, list) for name in found}
     numbers = {found.groups() for name in stated for found in NUMBERED.finditer(name)}
     placed = {found.groups() for where in claims.values() for found in NUMBERED.finditer(where)}

@@ -44,7 +44,7 @@ PRINTED = [f"{line} --csv" for line in OUTPUTS]
 
 @pytest.fixture
 def run(run, tmp_path: Path):
-    """The command line in a folder with a private release r.json and a seeded one s.json."""
+    """Run the command line in a folder with a private release r.json and a seeded one s.json."""
     table, schema = write_people(tmp_path)
     asked = {"schema": schema, "epsilon": 20.0, "mechanism": "matrix-laplace"}
     release(table, **asked).save("r.json")
@@ -202,7 +202,7 @@ def test_names_of_any_script_are_welcome(name: str) -> None:
 
 @pytest.fixture
 def old(run) -> str:
-    """A file as version 0.1.0 wrote it."""
+    """Return a file as version 0.1.0 wrote it."""
     document = json.loads(Path("r.json").read_text())
     document["provenance"] = {"library": "dpcov 0.1.0", "date": "2025-01-01"}
     Path("old.json").write_text(json.dumps(document))

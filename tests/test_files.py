@@ -61,7 +61,7 @@ except OutputError:
 
 
 def race(folder: Path, *how: str) -> tuple[int, int]:
-    """How many of `MANY` processes wrote one file, and how many spent."""
+    """Return how many of `MANY` processes wrote one file, and how many spent."""
     (folder / "spent").touch()
     command = [sys.executable, "-c", RUN, *how]
     started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
@@ -117,7 +117,7 @@ def test_six_releases_to_one_file_are_one_release_and_five_refusals(tmp_path: Pa
 
 
 def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first writes between the second's opening and locking: that lock is on a lost file."""
+    """Let another process write between opening and locking, so that the lock is on a lost file."""
     first, locked = ExitStack(), files._lock
     output = first.enter_context(reserved(path, force=False))
 
@@ -175,7 +175,7 @@ def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
 
 
 def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on file systems that know no file without a name."""
+    """Simulate a file system without unnamed files."""
     right = os.open
 
     def opened(path, flags, *rest, **more):
@@ -281,7 +281,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 
 def no_files(folder: Path) -> dict[str, Path]:
-    """Paths of what is there and is no regular file."""
+    """Yield paths of things that are not regular files."""
     os.mkfifo(folder / "fifo")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "socket"))

@@ -43,7 +43,7 @@ EUROPEAN = {"separator": ";", "decimal": ","}
 
 
 def cells() -> list[list]:
-    """Rows of numbers, texts and dates, some missing, none wholly."""
+    """Return rows of numbers, texts and dates; some cells are missing, but no whole row."""
     rng = np.random.default_rng(3)
     rows = [
         [
@@ -67,7 +67,7 @@ def declared(**file) -> Schema:
 
 
 def text_file(folder: Path, name: str = "p.csv", **options) -> Path:
-    """The table as a program of some country writes it."""
+    """Write the table as a program of some country does."""
     sign = options.get("decimal", ".")
     with (folder / name).open("w", newline="", encoding=options.get("encoding", "utf-8")) as file:
         writer = csv.writer(file, delimiter=options.get("separator", ","))
@@ -89,7 +89,7 @@ def workbook(folder: Path, rows=CELLS, header=tuple(COLUMNS), more=()) -> Path:
 
 
 def rewritten(path: Path, change) -> Path:
-    """The workbook with each part as `change` makes it."""
+    """Write the workbook again, with each part as `change` makes it."""
     new = path.with_name("new.xlsx")
     with ZipFile(path) as parts, ZipFile(new, "w", ZIP_DEFLATED) as written:
         for part in parts.namelist():
@@ -98,7 +98,7 @@ def rewritten(path: Path, change) -> Path:
 
 
 def with_shared_texts(folder: Path) -> Path:
-    """The workbook with its texts in a table of their own, as Excel writes it."""
+    """Write the workbook with its texts in a separate table, as Excel does."""
     texts: list[str] = []
     path = workbook(folder)
 

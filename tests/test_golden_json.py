@@ -71,7 +71,7 @@ def masked(document):
 
 
 def printed(line):
-    """The document that a command prints, with generators of simulations that repeat themselves."""
+    """Return the document that a command prints, with repeatable generators of simulations."""
     write_people(Path())
     Path("pair.toml").write_text(PAIR)
     shutil.copy(RELEASE, "r.json")

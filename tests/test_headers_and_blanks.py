@@ -119,7 +119,7 @@ def test_a_draft_leaves_unnamed_columns_out_and_says_which_name_stands_twice(tmp
 
 
 def written(folder: Path, kind: str, name: str) -> object:
-    """A table of one column, with a name that has blanks around it."""
+    """Write a table of one column whose name has blanks around it."""
     table = pa.table({name: [1.0], "b": [2.0]})
     match kind:
         case "csv":
@@ -215,7 +215,7 @@ CELLS = {
 
 
 def of_texts(folder: Path, kind: str, texts: list[str]) -> object:
-    """A table whose only column has these texts."""
+    """Write a table whose only column has these texts."""
     match kind:
         case "csv":
             text = "".join(f'"{text}"\n' for text in ["a", *texts])

@@ -42,7 +42,7 @@ def link() -> Iterator[str]:
 
 
 def table(link: str, name: str, columns: str, *rows: str) -> str:
-    """A new table that `reader` may read; gives its name."""
+    """Create a table that `reader` can read, and return its name."""
     create = [f"DROP TABLE IF EXISTS public.{name}", f"CREATE TABLE public.{name} ({columns})"]
     fill = [f"INSERT INTO public.{name} VALUES {', '.join(rows)}"] if rows else []  # noqa: S608
     run(link, *create, *fill, f"GRANT SELECT ON public.{name} TO reader")
@@ -145,7 +145,7 @@ def test_the_link_keeps_its_own_options_and_a_question_mark_in_its_password(monk
 
 
 def their_table(link: str) -> None:
-    """A table in a schema that only the reader may use."""
+    """Create a table in a schema that only the reader can use."""
     run(link, "CREATE SCHEMA IF NOT EXISTS clinic")
     run(link, "CREATE TABLE IF NOT EXISTS clinic.theirs (n int)")
     run(link, "GRANT USAGE ON SCHEMA clinic TO reader", "GRANT SELECT ON clinic.theirs TO reader")

@@ -47,7 +47,7 @@ def text_forms(words, declared: str) -> list[bytes | None]:
 
 
 def value_of(word: str, declared: str) -> Decimal | None:
-    """What Python says that a number is; None where it is none, or not of the type."""
+    """Return the number that Python reads; None if the text is no number of the type."""
     word = word.strip().replace("\N{MINUS SIGN}", "-")
     if "_" in word or not word.isascii():
         return None
@@ -60,7 +60,7 @@ def value_of(word: str, declared: str) -> Decimal | None:
 
 
 def check(form, words: list[str], declared: str) -> None:
-    """Forms are equal exactly when values are, and there is one exactly when there is a value."""
+    """Check that forms are equal exactly if values are, and that both exist together."""
     found = form(words, declared)
     values = [value_of(word, declared) for word in words]
     assert [one is None for one in found] == [value is None for value in values]
@@ -71,7 +71,7 @@ def check(form, words: list[str], declared: str) -> None:
 
 @st.composite
 def spellings(draw) -> str:
-    """A number written somehow; few numbers, so that many are equal."""
+    """Draw a spelling of a number; there are few numbers, so many are equal."""
     whole, power = draw(st.sampled_from(["7", "70", "10", "0", "123"])), draw(st.integers(-4, 45))
     if power >= 0 and draw(st.booleans()):
         whole, power = whole + "0" * power, 0
@@ -120,7 +120,7 @@ HUGE = ["9007199254740992", "9007199254740993", "9007199254740993.0", "1e40", "1
 
 
 def as_text(words, _: str) -> list[bytes | None]:
-    """The old rule for ids: their text."""
+    """Return the ids by the old rule: their text."""
     return [word.encode() if value_of(word, "decimal") is not None else None for word in words]
 
 
@@ -243,7 +243,7 @@ def test_a_truth_value_is_no_number_as_an_id():
 
 
 def persons(data, declared: str = "integer", where: tuple[str, ...] = ()) -> int:
-    """How many there are, in a table of an id and a number."""
+    """Return the number of persons in a table of an id and a number."""
     columns = {"id": {"kind": "ignored"}, "n": numeric(0, 10)}
     unit = {"column": "id", "type": declared, "max_rows": 1}
     schema = Schema.parse({"columns": columns, "unit": unit, "where": {"id": "number"}})

@@ -37,7 +37,7 @@ each_relation = pytest.mark.parametrize("neighbors", Neighbors)
 
 
 def narrow(n: int = 4000, seed: int = 0) -> Any:
-    """(n, 4) rows that fill a tenth of their bounds, -1 to 1, far from the midpoints."""
+    """Return (n, 4) rows that fill a tenth of the bounds -1 and 1, far from the midpoints."""
     generator = np.random.default_rng(seed)
     mixed = generator.standard_normal((n, 4)) @ np.diag([0.05, 0.02, 0.01, 0.03])
     return np.clip(mixed + np.array([0.5, -0.4, 0.6, 0.2]), -1, 1)
@@ -62,7 +62,7 @@ def schema(numbers: int = 2, columns: dict[str, int] = LEVELS, **changed: Any) -
 
 
 def people(n: int = 4000) -> Rows:
-    """Two narrow numbers and three columns of levels, some rare, that have to do with them."""
+    """Return two narrow numbers and three related columns of levels, some of them rare."""
     generator = np.random.default_rng(0)
     score = generator.standard_normal(n)
     numbers = [0.5 + 0.05 * score, -0.4 + 0.03 * generator.standard_normal(n)]

@@ -29,7 +29,7 @@ LINES = people(10_000).splitlines(keepends=True)
 
 
 def endless_csv(folder: Path) -> Path:
-    """A few megabytes that take minutes to read: one compressed piece again and again."""
+    """Write a few megabytes that take minutes to read: one compressed piece, repeated."""
     head, piece = (gzip.compress("".join(part).encode()) for part in (LINES[:1], LINES[1:] * 5))
     (path := folder / "people.csv.gz").write_bytes(head + piece * 2000)
     return path

@@ -38,7 +38,7 @@ def statistics_of(release: Release) -> list[Any]:
 
 
 def truths(data: Any) -> list[float]:
-    """The checked entries of `statistics_of`: the first, or the entry of columns 4 and 1."""
+    """Return the checked entries of `statistics_of`: the first, or the one of columns 4 and 1."""
     covariance = np.cov(data, rowvar=False, bias=True)
     correlation = np.corrcoef(data, rowvar=False)
     spectrum = np.linalg.eigvalsh(covariance)
@@ -61,7 +61,7 @@ def covered(release: Release, truth: list[float], sampling: bool, seed: int) -> 
 
 
 def coverage_p_value(hits: Any) -> float:
-    """Least p-value, over statistics, of 95% coverage; hits (releases, statistics)."""
+    """Return the least p-value of 95% coverage over statistics; hits (releases, statistics)."""
     counts = np.sum(hits, axis=0)
     p_values = [stats.binomtest(int(count), len(hits), 0.95).pvalue for count in counts]
     return min(1.0, len(p_values) * min(p_values))
@@ -95,7 +95,7 @@ def test_intervals_of_half_the_noise_are_found_out() -> None:
 
 
 def from_population(sampling: bool) -> list[list[bool]]:
-    """Samples of 1000 rows, at a budget where privacy and sampling errors are alike."""
+    """Release samples of 1000 rows, at a budget with similar privacy and sampling errors."""
     hits = []
     for seed in range(120):
         chosen = np.random.default_rng(seed).integers(len(DATA), size=1000)

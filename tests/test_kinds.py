@@ -52,7 +52,7 @@ DATED = Schema.parse(
 
 
 def dated(rows: int = ROWS) -> pa.Table:
-    """Dates, times of day, and instants with a zone; some are missing, some beyond the bounds."""
+    """Return dates, times and instants with a zone; some are missing, some beyond the bounds."""
     rng = np.random.default_rng(5)
     days = (np.datetime64("1890-01-01") + rng.integers(0, 55_000, rows)).astype("datetime64[D]")
     times = np.datetime64("1999-06-01T00:00:00.000000") + rng.integers(0, 10**15, rows)

@@ -284,7 +284,7 @@ def cost(budget: Budget, spend_: Budget) -> Fraction:
 
 
 def fits(budget: Budget, spends: Sequence[Budget]) -> bool:
-    """Whether the spends keep the budget, computed apart from the ledger."""
+    """Return True if the charges keep the budget, without use of the ledger."""
     match budget:
         case PureDP(whole) | ZCDP(whole):
             return sum((cost(budget, s) for s in spends), Fraction(0)) <= exact(whole)

@@ -24,7 +24,7 @@ Edit = Callable[[sqlite3.Connection], object]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ledger with two data sets and three releases."""
+    """Create a ledger with two data sets and three releases."""
     place = tmp_path / "hospital.ledger"
     ledger = Ledger.create(place, PureDP(1.0))
     Ledger.create(place, ZCDP(1.0), dataset="staff")

@@ -147,7 +147,10 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
 
 
 def tail_by_hand(found):
-    """Rows that show by bin, and (weight, rows beyond by bin) of each hypothesis, row by row."""
+    """Return detectable rows by bin, and (weight, rows beyond by bin) of each hypothesis.
+
+    The function computes them row by row.
+    """
     m, sd = len(found.counts), found.law.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
     windows = [found.counts[at] + found.counts[at + 1] for at in starts]

@@ -72,7 +72,7 @@ def swapped(values: list[Any], at: int, odd: Any) -> list[Any]:
 
 
 def differing(usual: Outcome, others: list[Outcome]) -> int:
-    """How many outcomes are another one; none of them quotes a row."""
+    """Count the outcomes that differ, after a check that none of them quotes a row."""
     assert not any(PLANTED in str(one) for one in others)
     return sum(one != usual for one in others)
 
@@ -174,7 +174,7 @@ def test_control_who_looks_at_the_first_target_is_caught(
 
 
 def published(rows: Any, target: Any = None, bounds: Any = BOUNDS) -> Any:
-    """The exact moments, but for noise that any seed makes the same."""
+    """Return the exact moments, up to noise that is the same for every seed."""
     asked = ASKED | {"epsilon": 1e9, "random_state": 0}
     if target is None:
         return PrivateCovariance(bounds, **asked).fit(rows).release_.published

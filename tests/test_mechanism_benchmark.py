@@ -156,7 +156,7 @@ def test_the_target_of_a_table_with_an_intercept_is_the_covariance_about_the_mea
 
 
 def bounded(rows):
-    """Rows with public bounds of -1 and 1, so of a radius that is not 1, and an intercept."""
+    """Return rows with public bounds of -1 and 1 (so the radius is not 1) and an intercept."""
     names = [f"x{j}" for j in range(rows.shape[1])]
     schema = mechanism_tables.Schema.from_bounds(-1.0, 1.0, names)
     frame = pd.DataFrame(rows, columns=names)
@@ -436,7 +436,7 @@ def test_the_bound_on_concentration_is_the_dual_of_what_it_states(p, k):
 
 
 def partitions(total, parts, largest=None):
-    """Descending tuples of `parts` integers >= 0 of this sum."""
+    """Yield descending tuples of `parts` integers >= 0 with this sum."""
     if parts == 1:
         if largest is None or total <= largest:
             yield (total,)

@@ -48,7 +48,7 @@ def schema(missing="pairwise", names=NAMES, **fields):
 
 
 def complete(rows=ROWS, related=0.61, seed=1):
-    """Means of 6.03, 20 and 1; correlation of the first two as given."""
+    """Return columns with means of 6.03, 20 and 1; the first two have this correlation."""
     draws = np.random.default_rng(seed).standard_normal((rows, 3))
     root = np.linalg.cholesky([[1, related, 0], [related, 1, 0], [0, 0, 1]])
     return pd.DataFrame(draws @ root.T * [1.2, 5, 2] + [6.03, 20, 1], columns=NAMES)
@@ -69,7 +69,7 @@ NOISY = released(TABLE, mechanism="standardized", epsilon=4.0, denoise="shrink")
 
 
 def available(table, weights=None):
-    """Available-case means, covariances and numbers of rows, by their definition."""
+    """Return available-case means, covariances and numbers of rows, by their definition."""
     weights = np.ones(len(table)) if weights is None else weights
     values, present = table.fillna(0.0).to_numpy(), table.notna().to_numpy() * weights[:, None]
     means = (values * present).sum(axis=0) / present.sum(axis=0)

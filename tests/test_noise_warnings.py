@@ -28,7 +28,7 @@ def release(count=20_000, seed=1, **request):
 
 
 def of_noise(made):
-    """Results below the noise level, without the tail."""
+    """Return the warnings about results below the noise level, without the tail's warning."""
     return [sentence for sentence in drowned(made) if sentence != UNSEEN]
 
 

@@ -30,7 +30,7 @@ def counts(data, schema=SCHEMA, edges=EDGES, *, threads=1, **query):
 
 
 def exactly(table, schema, edges, linear_map=None):
-    """The same from Python integers: first edge that the norm does not exceed."""
+    """Count in Python integers: the first edge that the norm does not exceed."""
     lattice = lattice_of(schema, linear_map)
     rows = encode(table, schema, linear_map)[:, : lattice.features]
     step, found = Fraction(lattice.step), [0] * (len(edges) + 1)

@@ -53,7 +53,7 @@ def ends() -> Iterator[None]:
 
 
 def prepared(name: str, fields: dict[str, Any], *figures: dict[str, Any]) -> Request | None:
-    """A request that was accepted; None if it was refused in a sentence."""
+    """Return a request that was accepted, or None if a sentence refused it."""
     asked = {key: value for figure in figures for key, value in figure.items()}
     given = {key: value for key, value in fields.items() if key not in asked}
     try:

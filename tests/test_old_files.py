@@ -45,7 +45,7 @@ def named(path):
 
 
 def loaded(path):
-    """The release, and whether loading it warned."""
+    """Return the release, and whether its loading gave a warning."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         made = load(path)
@@ -54,7 +54,7 @@ def loaded(path):
 
 
 def holds(document, older):
-    """Whether a document says all that an older one does; it may say more."""
+    """Return True if a document contains everything that an older one does."""
     if isinstance(older, dict):
         return isinstance(document, dict) and all(
             key in document and holds(document[key], value) for key, value in older.items()
@@ -88,7 +88,7 @@ def test_there_is_a_file_of_every_mechanism_and_of_every_law(version):
 
 
 def in_format_2(older):
-    """What a file of format 1 means: a step is the radius over 2^20."""
+    """Return the meaning of a file of format 1, in which a step is the radius over 2^20."""
     lattice = dict(older["lattice"])
     units = lattice.pop("units_per_radius")
     grid = {"step": lattice["radius"] / units, "side": units}
@@ -96,7 +96,7 @@ def in_format_2(older):
 
 
 def but_rungs(older):
-    """What is left of an old file once its moments by length of rows are put together."""
+    """Return the rest of an old file without its moments by norm."""
     if older["rungs"] is None:
         return older
     return {name: older[name] for name in older if name not in ("rungs", "published", "noise")}

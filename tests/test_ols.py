@@ -80,7 +80,7 @@ def test_units_scale_coefficients_and_errors() -> None:
 
 @lru_cache
 def fits(epsilon: float, factor: float = 1.0, clip: bool = True) -> list[dpcov.analysis.ols.OLS]:
-    """Fits to releases of fresh samples; with or without an allowance for what a clip may take."""
+    """Fit releases of fresh samples, with or without an allowance for the clipping bias."""
     found = []
     for seed in range(REPEATS):
         generator = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def fits(epsilon: float, factor: float = 1.0, clip: bool = True) -> list[dpcov.a
 
 
 def coverage_p_value(found: list[dpcov.analysis.ols.OLS]) -> float:
-    """Two-sided p-value for intervals that cover the truth in 95%; one coefficient each."""
+    """Return the two-sided p-value of 95% coverage; each fit counts for one coefficient."""
     pick = [j % len(TRUTH) for j in range(len(found))]
     hits = [f.lower[j] <= TRUTH[j] <= f.upper[j] for f, j in zip(found, pick, strict=True)]
     return float(stats.binomtest(int(np.sum(hits)), len(hits), 0.95).pvalue)

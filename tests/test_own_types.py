@@ -56,7 +56,7 @@ def decimals(cells: list[float], kind: pa.DataType) -> pa.Array:
 
 
 def sources(folder: Path) -> dict[str, object]:
-    """The same temperatures in every type that holds decimals or short floats."""
+    """Return the same temperatures in every type of decimals or short floats."""
     texts = [str(cell) for cell in FEVERS]
     arrow = pa.table({"a": decimals(FEVERS, pa.decimal128(5, 1))})
     objects = [Decimal(text) for text in texts]
@@ -149,7 +149,7 @@ LITERALS = st.sampled_from([edge for edge in EDGES if edge != "1e400"])
 
 
 def held(text: str, kind: pa.DataType) -> object:
-    """The number as a cell of a type; None where the type has no such cell."""
+    """Return the number as a cell of a type, or None if the type has no such cell."""
     number = Decimal(text)
     if pa.types.is_decimal(kind):
         cut = (
@@ -209,7 +209,7 @@ WHERE = Schema.parse(
 
 
 def written(literal: str) -> str:
-    """A literal as conditions take it: whole numbers from 2^53 on with an exponent."""
+    """Return a literal for conditions: integers from 2^53 on have an exponent."""
     whole = literal.isdigit() and int(literal) >= 2**53
     return f"{literal}e0" if whole else literal
 

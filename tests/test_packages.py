@@ -16,7 +16,7 @@ KNOWS = SOURCE / "core" / "registry.py"
 
 
 def mentions(text, module):
-    """Lines of a module that import the papers' package, or name it in a string."""
+    """Yield the lines of a module that import the papers' package, or name it in a string."""
     package = module.split(".")[:-1]
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -35,7 +35,7 @@ def mentions(text, module):
 
 
 def product():
-    """Path and name of every module outside of the package."""
+    """Yield the path and the name of every module outside of the package."""
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
         if parts[1] != "papers":

@@ -33,7 +33,7 @@ def run(arguments: str) -> int:
 
 @pytest.fixture
 def parts(tmp_path, monkeypatch) -> Path:
-    """A folder with a table, its two parts, and the sums of each."""
+    """Return a folder with a table, its two parts, and the sums of each."""
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path, 400)
     head, *lines = people(400).splitlines(keepends=True)
@@ -286,7 +286,7 @@ UNITS = 2**20  # of a radius
 
 
 def forged(document: dict, how: str) -> dict:
-    """A file of sums with one impossible part; entries belong to the lower half."""
+    """Return a file of sums with one impossible part; entries belong to the lower half."""
     rows, units = document["rows"], list(document["units"])
     changes = {
         "diagonal": {0: rows * UNITS**2 + 1},

@@ -40,14 +40,14 @@ LINKS = [
 
 
 def files_of(command: Any) -> list[Any]:
-    """The parameters of a command that are paths, or data."""
+    """Return the parameters of a command that are paths or data."""
     hints = get_type_hints(inspect.unwrap(command.callback))
     found = [part for part in command.params if "Path" in str(hints.get(part.name))]
     return found + [part for part in command.params if part.name in ("data", "table")]
 
 
 def calls() -> Iterator[tuple[str, list[str]]]:
-    """Each command with a link in the place of each file, PLACE standing for it."""
+    """Yield each command with a link in place of each file; PLACE stands for the link."""
     for name, command in COMMANDS.items():
         own, line = name.split(), EXAMPLES[name].removeprefix(name).split()
         for part in files_of(command):

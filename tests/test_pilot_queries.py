@@ -57,7 +57,7 @@ MIXED = np.array([[1.0, 0, 0, 0], [0.98, 0.2, 0, 0], [0.5, 0.5, 0.2, 0], [0, 0, 
 
 
 def related(n: int = 5000, seed: int = 0) -> Any:
-    """(n, 4) rows of columns of very different spreads, of which three go together."""
+    """Return (n, 4) rows of columns with very different spreads; three are correlated."""
     generator = np.random.default_rng(seed)
     scaled = generator.standard_normal((n, 4)) @ MIXED.T * [0.15, 0.02, 0.05, 0.1]
     return np.clip(scaled + np.array([0.4, -0.3, 0.5, 0.1]), -1, 1)
@@ -74,7 +74,7 @@ def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> 
 
 
 def looked(rows: Rows, images: Images, laws: Any) -> Release:
-    """The second look, at these images."""
+    """Return the directions query of these transformed rows."""
     radius = min(MAX_RADIUS_FACTOR * images.typical, images.longest)
     grid, spent, draws = drawn(laws, rows.lattice(), radius, Entropy.seeded(1))
     moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
@@ -284,7 +284,7 @@ def test_no_row_adds_more_to_the_second_look_than_a_row_of_its_radius() -> None:
     more = {"radius": longest, "lattice": source(table).lattice().of_images(longest)}
 
     def added(row: Any, asked: Any) -> float:
-        """Trace of what it adds, in squared units of the images."""
+        """Return the trace that a row adds, in squared units of the transformed rows."""
         one, other = (
             source(t).second_moments(**asked)[0] for t in (table, np.vstack([table, row]))
         )
@@ -318,7 +318,7 @@ def test_the_noise_of_the_mapped_moment_has_the_stated_size(
 
 
 def in_units_of_truth(table: Any) -> Any:
-    """What takes a covariance to (4, 4) entries over the true deviation of each direction."""
+    """Return a map from releases to (4, 4) covariances in true deviations of each direction."""
     values, vectors = np.linalg.eigh(np.cov(table.T, bias=True))
     whitening = (vectors / np.sqrt(values)).T
     return lambda made: whitening @ made.covariance() @ whitening.T

@@ -34,7 +34,7 @@ def lattice(d, radius=2.0):
 
 
 def simulated_noise(mechanism, grid, budget, neighbors):
-    """Root mean square of ||Z||_F over simulations, with its relative standard error."""
+    """Return the root mean square of ||Z||_F over simulations, with its relative standard error."""
     law = mechanism.calibrate(grid, budget, neighbors).matrix
     generator = np.random.default_rng(1)
     squares = [np.sum(law.simulate(generator) ** 2) for _ in range(3000)]

@@ -119,7 +119,7 @@ def test_the_noise_before_denoising_is_what_releases_then_show(mechanism, budget
 
 
 def of_auto(found: Plan) -> Errors:
-    """What is predicted of the mechanism that ``auto`` takes."""
+    """Return the predictions for the mechanism that ``auto`` chooses."""
     return next(p.errors for p in found.predictions if p.mechanism == found.recommended)
 
 
@@ -142,7 +142,7 @@ def test_a_prediction_is_what_releases_of_a_table_like_the_imagined_one_lose():
 
 
 def skewed(seed: int, rows: int = 4000) -> np.ndarray:
-    """Rows of six columns: spreads from 0.02 to 0.5, two of which nearly determine each other."""
+    """Return rows of six columns with spreads from 0.02 to 0.5; two nearly determine each other."""
     generator = np.random.default_rng(seed)
     common = generator.standard_normal((rows, 1))
     loads = np.array([1.0, 1.0, -0.8, 0.5, 0.3, 0.0])

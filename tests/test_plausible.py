@@ -56,7 +56,7 @@ def law_of(release: Release) -> Any:
 
 
 def mapped_center(release: Release) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The estimate of mapped rows; its directions about the mean, and their sums of squares."""
+    """Return the estimate of transformed rows, its directions about the mean, and their squares."""
     whole = release.mapped(release.with_count(release.second_moment()))
     if release.has_intercept:
         whole[-1, -1] = max(whole[-1, -1], release.intercept() ** 2)
@@ -294,7 +294,7 @@ def with_columns(columns: dict[str, Any], table: Any, **asked: Any) -> Release:
 
 
 def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
-    """They have the deviations of sums over as many independent rows, within 10%."""
+    """Check the deviations of sums over as many independent rows, within 10%."""
     whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
     wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
     errors = sampling_errors(release, 3000, simulation_generator(1))

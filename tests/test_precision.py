@@ -224,7 +224,7 @@ def test_features_without_variance_are_left_out() -> None:
 
 
 def mapped_release(seed: int = 0, **request: Any) -> Release:
-    """Of rows that were taken about their means, in units of their spread, before the noise."""
+    """Release rows that were standardized before the noise."""
     narrow = 2.0 + chain_rows(20_000) * np.array([0.2, 0.4] * 4)
     settings = {"lower": -4, "upper": 4, "epsilon": 1.0, "delta": 1e-6, **request}
     return dpcov.release(narrow, mechanism="standardized", seed=seed, **settings)

@@ -132,7 +132,7 @@ def test_a_budget_beyond_float64_is_refused_not_rounded(epsilon, delta) -> None:
 
 
 def brute_epsilon(rho: float, delta: float) -> mpmath.mpf:
-    """Least of the bounds over a fine grid of alpha, refined."""
+    """Return the least of the bounds over a fine grid of alpha, refined."""
 
     def bound(log_excess):
         alpha = 1 + mpmath.exp(log_excess)

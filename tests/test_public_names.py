@@ -40,7 +40,7 @@ def test_the_penalties_of_ridge_and_of_graphs_have_a_name_each() -> None:
 
 
 def printed(value: object) -> str:
-    """What a person sees who prints it, at a prompt or in a log."""
+    """Return what a person sees who prints the value, at a prompt or in a log."""
     return f"{value!s}\n{value!r}\n{[value]}"
 
 
@@ -58,7 +58,7 @@ def test_a_printed_release_is_short_and_holds_no_exact_sum() -> None:
 
 
 def vars_of(sums: PartialMoment) -> list[object]:
-    """What the default representation of a dataclass would print."""
+    """Return what the default representation of a dataclass would print."""
     return [getattr(sums, field.name) for field in dataclasses.fields(sums)]
 
 

@@ -255,7 +255,7 @@ def asking(folder: Path, width: int = 80):
 
 
 def answered(screen: Terminal) -> None:
-    """Answer on a terminal, with a step back; type only once the question shows, as people do."""
+    """Answer on a terminal, with a step back; type only after the question appears."""
 
     def answer(column: str, question: str, text: str) -> None:
         screen.expect(column)

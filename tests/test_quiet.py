@@ -60,7 +60,7 @@ def failing_reader(error: BaseException) -> pa.RecordBatchReader:
 
 
 def chained() -> SourceError:
-    """An error of our own that was raised while a telling one was handled."""
+    """Return an error of our own that was raised while a revealing error was handled."""
     try:
         try:
             raise ValueError(SECRET)
@@ -128,7 +128,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 
 
 def outputs(error: BaseException | None, capfd, caplog, heard) -> str:
-    """All that an observer could see."""
+    """Return everything that an observer could see."""
     shown = [*capfd.readouterr(), caplog.text, *(str(w.message) for w in heard)]
     while error is not None:
         shown += [str(error), repr(error), *traceback.format_exception(error)]
@@ -218,7 +218,7 @@ def test_an_interrupted_read_of_a_text_file_ends_cleanly(tmp_path):
 
 
 def mutants(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """The content with bytes flipped, cut out, doubled or cut off."""
+    """Yield the content with bytes flipped, cut out, doubled or cut off."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         mutant = bytearray(content)

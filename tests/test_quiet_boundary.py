@@ -69,7 +69,7 @@ TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "ech
 
 
 def handlers(tree: ast.Module) -> Iterator[tuple[str, ast.ExceptHandler]]:
-    """Each handler, with the function it is in."""
+    """Yield each handler with the function that contains it."""
 
     def visit(node: ast.AST, function: str) -> Iterator[tuple[str, ast.ExceptHandler]]:
         for child in ast.iter_child_nodes(node):
@@ -87,7 +87,7 @@ def caught(handler: ast.ExceptHandler) -> set[str]:
 
 
 def faults(text: str, place: str) -> list[str]:
-    """What a module does that only the boundary may do."""
+    """Return what a module does that only the boundary is allowed to do."""
     tree, found = ast.parse(text), []
     for function, handler in handlers(tree):
         where = (place, function)

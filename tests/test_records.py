@@ -26,7 +26,7 @@ LARGE = 2**22
 
 
 def read(folder: Path, text: bytes, width: int, **options) -> list[list[bytes] | None]:
-    """Rows as the library reads them; None for one that is no record."""
+    """Return the rows as the library reads them; None stands for a row that is not a record."""
     (folder / "t.csv").write_bytes(text)
     source = TextSource(
         folder / "t.csv", FileOptions(header=False, **options), NAMES[:width] or NAMES
@@ -45,14 +45,14 @@ END = st.sampled_from(["\n", "\n", "\r\n", "\r"])
 
 
 def written(width: int, rows: int = 8) -> st.SearchStrategy[str]:
-    """Text of a conforming writer."""
+    """Return texts of a conforming writer."""
     row = st.tuples(st.lists(CELL, min_size=width, max_size=width).map(",".join), END)
     return st.lists(row.map("".join), max_size=rows).map("".join)
 
 
 @st.composite
 def spoilt(draw, width: int) -> str:
-    """Text of a conforming writer in which something was put or left out."""
+    """Draw a text of a conforming writer, with inserted or removed characters."""
     text = draw(written(width))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(text)))
@@ -109,7 +109,7 @@ def test_the_image_of_a_conforming_text_is_the_union_of_those_of_its_records(
 
 
 def reach_between(one: list, other: list) -> int:
-    """Rows that must go or come to make one of the other."""
+    """Return the number of rows to remove or add in one to get the other."""
     left, right = (Counter(map(repr, rows)) for rows in (one, other))
     return (left - right).total() + (right - left).total()
 
@@ -127,7 +127,7 @@ PIECES = [
 
 @st.composite
 def neighbours(draw) -> tuple[bytes, bytes, int]:
-    """Two texts of which one lacks some lines of the other, and most lines of a record."""
+    """Draw two texts; one lacks some lines of the other, most of them lines of a record."""
     most = draw(st.integers(2, 4))
     kinds = draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=3))
     picks = draw(st.lists(st.sampled_from(kinds), min_size=2, max_size=24))

@@ -112,7 +112,7 @@ def text(tmp_path_factory) -> str:
 
 
 def refusal(path: Path, text: str) -> str | None:
-    """What loading `text` says; None if it loads. Any other error than ReleaseError escapes."""
+    """Return the refusal of `text`, or None if it loads. Only a ReleaseError counts."""
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
         Release.load(path).correlation()

@@ -98,7 +98,7 @@ def test_the_same_release_gives_the_same_page(page, private):
 
 
 def chatty(release, *, generator):
-    """A section that takes many random numbers."""
+    """Return a section that draws many random numbers."""
     generator.random(1000)
     return Found([Table(("", "x"), [("y", [1.0])])], {})
 

@@ -275,7 +275,10 @@ def test_the_bound_is_lemma_1_of_the_paper() -> None:
 
 @lru_cache
 def errors(epsilon: float) -> tuple[float, np.ndarray]:
-    """Mean squared error over the target's variance: of the chosen alpha, and of each fixed one."""
+    """Return the mean squared errors of the chosen alpha and of each fixed one.
+
+    The unit is the target's variance.
+    """
     features, grid = ["a", "b", "c", "group"], np.geomspace(1e-6, 10, 29)
     values = one_hot(("a", "b", "c", "group=u", "group=v", "group=w"))
     wanted = one_hot(("y",))[:, 0]
@@ -320,7 +323,7 @@ REQUEST = {"rho": 0.01, "mechanism": "gaussian", "neighbors": "replace-one", "de
 
 
 def mean_errors(factor: float = 1.0) -> tuple[float, float]:
-    """Mean squared errors of a mean below the noise level, as released and after shrinkage."""
+    """Return mean squared errors of a mean below the noise level, released and shrunk."""
     rows = np.clip(np.random.default_rng(0).normal(0.05, 0.3, (300, 4)), -1, 1)
     plain, pulled = [], []
     for seed in range(40):
@@ -387,7 +390,7 @@ def test_no_usual_alpha_is_below_what_noise_hides(
 
 
 def hidden_by_noise(made: Release, penalty: Penalty) -> float:
-    """`UNSEEN`, in units of this penalty, of sqrt(d) deviations of an entry between features."""
+    """Return `UNSEEN` times sqrt(d) deviations of an entry between features, over the penalty."""
     features = made.schema.features
     to = [feature.column for feature in features].index("y")
     at = [j for j in range(len(features)) if j != to]
@@ -397,7 +400,7 @@ def hidden_by_noise(made: Release, penalty: Penalty) -> float:
 
 
 def error_of_noise() -> float:
-    """Mean squared error of models of a column that depends on no other, over its variance."""
+    """Return the mean squared error of models of an independent column, over its variance."""
     generator = np.random.default_rng(0)
     rows = generator.normal(0, 0.3, (300, 6)) + 0.5 * generator.choice([-1, 1], 6)
     rows = rows.clip(-1, 1)

@@ -38,7 +38,7 @@ SCHEMA = Schema.parse(
 
 
 def people(seed: int) -> pd.DataFrame:
-    """Jobs by age, ranks that jobs determine, a city of which some are rare, pay near its bound."""
+    """Return jobs by age, ranks that depend on jobs, cities (some rare), and pay near its bound."""
     generator = np.random.default_rng(seed)
     age = generator.uniform(20, 80, ROWS)
     job = np.clip(np.rint((age - 20) / 30 + generator.normal(0, 0.5, ROWS)), 0, 2).astype(int)

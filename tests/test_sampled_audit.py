@@ -69,7 +69,7 @@ class Broken:
 
 
 def smaller(factor, trace=True):
-    """Noise of every law smaller by this factor."""
+    """Return a change that makes the noise of every distribution smaller by this factor."""
 
     def change(laws):
         def less(law):

@@ -248,7 +248,7 @@ NAMES = st.text(SEEN, min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
 def completed(text: str) -> Schema:
-    """A draft with its blanks filled in, as a person would."""
+    """Return a draft with its blanks filled in, as a person would."""
     for blank, filled in COMPLETED.items():
         text = text.replace(f"\n{blank}", f"\n{filled}")
     return Schema.parse(tomllib.loads(text))

@@ -39,7 +39,7 @@ MIXED = Schema.parse(
 
 
 def skewed(seed: int, rows: int) -> np.ndarray:
-    """Six columns, narrow and off the midpoints, two of which nearly determine each other."""
+    """Return six narrow columns far from the midpoints; two nearly determine each other."""
     generator = np.random.default_rng(seed)
     common = generator.standard_normal((rows, 1))
     noise = generator.standard_normal((rows, 6)) * [0.2, 0.2, 0.6, 0.9, 1.0, 1.0]
@@ -128,7 +128,7 @@ def released(seed: int, mechanism: str, budget: Budget, noise: int) -> dpcov.Rel
 
 
 def shown(mechanism: str, budget: Budget, repeats: int) -> Errors:
-    """Errors of real releases of a table that is like the one of `LIKE`."""
+    """Return errors of real releases of a table that resembles the table of `LIKE`."""
     moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     return trials.measured([released(1, mechanism, budget, seed) for seed in range(repeats)])

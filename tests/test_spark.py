@@ -71,7 +71,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[SimpleNamespace]:
-    """A local session, and the file that takes what Spark and its workers print."""
+    """Start a local session, with a file for the output of Spark and its workers."""
     folder = tmp_path_factory.mktemp("spark")
     with spark_session(folder, cores=2, sql_shuffle_partitions=4) as session:
         yield SimpleNamespace(session=session, log=folder / "log.txt", folder=folder)
@@ -261,7 +261,7 @@ CHANGING = {
 
 
 def refuse_changing(rows, ledger) -> None:
-    """A query that draws or counts is refused, and a query that only resembles one is not."""
+    """Check that a query that draws or counts is refused, and that a similar query is not."""
     for name, changed in CHANGING.items():
         with pytest.raises(SourceError, match="uses random numbers or row numbers"):
             dpcov.release(changed(rows), schema=PLAIN, epsilon=1.0, ledger=ledger)

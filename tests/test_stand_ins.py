@@ -27,7 +27,7 @@ CLOSE = "hstacked_X or vstacked_X or test_pca_explained_variance_empirical"
 
 
 def outcomes(folder: Path, *arguments: str, **environment: str) -> dict[str, tuple[str, str]]:
-    """Outcome and error of each test that meets a stand-in."""
+    """Return the outcome and the error of each test that uses a stand-in."""
     told = folder / "outcomes.jsonl"
     told.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "stand_ins", "-p", "no:cacheprovider"]
@@ -51,7 +51,7 @@ LISTED = [(test, group["errors"]) for group in GROUPS for test in group["tests"]
 
 
 def is_of(test: str, listed: str) -> bool:
-    """Whether a test is what is listed: a function, or cases of one where * is anything."""
+    """Return True if a test is listed: a function, or cases of it where * is anything."""
     if "[" not in listed:
         return test.partition("[")[0] == listed
     return re.fullmatch(re.escape(listed).replace(r"\*", ".*"), test) is not None

@@ -56,7 +56,7 @@ def largest(lattice):
 
 
 def units_of(lattice):
-    """What one unit can add to the pilot: extreme rows, random rows, none; Python integers."""
+    """Return what one unit can add to the pilot: extreme rows, random rows, or nothing."""
     rng, p, k = np.random.default_rng(1), lattice.features, lattice.unit.max_rows
     u, t = largest(lattice), lattice.intercept_units
     few = max(1, int((lattice.side / u) ** 2))  # features at their bound that fill the radius
@@ -80,7 +80,7 @@ def units_of(lattice):
 
 
 def worst(lattice, neighbors):
-    """Largest squared l2 and l1 change between neighbours, exactly."""
+    """Return the largest squared l2 and l1 changes between neighbours, exactly."""
     units = units_of(lattice)
     others = units if neighbors == SWAP else units[:1]
     changes = [a - b for a in units for b in others]
@@ -298,7 +298,7 @@ NARROW = Schema.from_bounds(0, 1, list("abcd"))
 
 
 def narrow(n, seed=0):
-    """Correlated rows that fill a twentieth of their bounds, near one end."""
+    """Return correlated rows that fill a twentieth of their bounds, near one end."""
     rng = np.random.default_rng(seed)
     mix = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 0.5, 0.8, 0], [0.3, 0, 0, 0.9]])
     return 0.15 + rng.normal(size=(n, D)) @ mix.T * [0.02, 0.03, 0.01, 0.05]
@@ -404,7 +404,7 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
 
 
 def noisy_means(apart, size, columns, seed):
-    """Means about 0.3 that lie `apart`, and the same with Laplace noise of deviation `size`."""
+    """Return means near 0.3 with spread `apart`, and the same with Laplace noise."""
     rng = np.random.default_rng(seed)
     means = np.clip(0.3 + apart * rng.normal(size=columns), -1, 1)
     return means, means + rng.laplace(size=columns) * size / np.sqrt(2)
@@ -567,14 +567,17 @@ def test_a_schema_without_an_intercept_is_refused_with_the_next_step():
 
 
 def priced(n=20_000):
-    """Two related prices, of which most are far below their bounds and some nearly reach them."""
+    """Return two related prices; most are far below their bounds, and some nearly reach them."""
     rng = np.random.default_rng(2)
     logs = rng.normal(size=(n, 2)) @ [[1.0, 0.5], [0.0, 0.9]]
     return np.minimum(np.exp(1.5 * logs), 1000.0)
 
 
 def ends_at_eight(lengths, *_):
-    """As it was: to the longest row that shows; beyond 8 times the mean square, to the end."""
+    """Return the radius of an earlier version: the longest detectable row, or the end.
+
+    The end counts if the longest row exceeds 8 times the root mean square.
+    """
     shows = np.array(lengths.counts) > 5 * lengths.law.standard_deviation
     farthest = lengths.ends[np.flatnonzero(shows).max()]
     typical = lengths.ends[0] * 2**SHORTEST

@@ -68,7 +68,7 @@ def exact(kind: str) -> np.ndarray:
 
 
 def about(release: dpcov.Release, moment: np.ndarray, lattice: Lattice) -> np.ndarray:
-    """What a moment becomes under the release's map, with the release's intercept."""
+    """Transform a moment with the release's map, with the release's intercept."""
     weights = np.ones(len(moment))
     weights[-1] = release.intercept() / (lattice.intercept_units * lattice.step)
     return release.mapped(moment * np.outer(weights, weights))
@@ -315,7 +315,7 @@ def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapp
 
 
 def errors(kind: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Mean Frobenius error of denoised releases; with the columns' places mixed up if `wrong`."""
+    """Return the mean Frobenius error of releases; `wrong` mixes up the columns' places."""
     made = Structure.of
     order = np.random.default_rng(1).permutation(len(schema(kind).features))
 

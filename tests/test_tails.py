@@ -38,7 +38,7 @@ BY_LAW = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
 def masses(law, most=4000):
-    """Numbers and the chance of each, by the definition of the distribution."""
+    """Return numbers and their chances, by the definition of the distribution."""
     numbers = np.arange(-most, most + 1)
     if isinstance(law, ScalarLaplace):
         chances = np.exp(-np.abs(numbers) / float(law.scale))
@@ -48,7 +48,7 @@ def masses(law, most=4000):
 
 
 def exceeded(law, weights, bound):
-    """The chance that sum w X is above `bound`: exact, for integer weights."""
+    """Return the exact chance that sum w X is above `bound`, for integer weights."""
     chances = masses(law, 1500)[1]
     whole = np.array([1.0])
     reach = 0
@@ -67,7 +67,7 @@ def exceeded(law, weights, bound):
 
 
 def by_normal(law, weights, level):
-    """The quantile of earlier versions."""
+    """Return the quantile of earlier versions."""
     return float(ndtri(level)) * law.standard_deviation * float(np.linalg.norm(weights))
 
 

@@ -69,7 +69,7 @@ additive_add_remove = pytest.mark.parametrize(
 
 
 def keys(document):
-    """The document without its values: what a reader sees whatever the data."""
+    """Return the document without its values: the part that no data can change."""
     if isinstance(document, dict):
         return {key: keys(value) for key, value in document.items()}
     return [keys(document[0]), len(document)] if isinstance(document, list) else type(document)
@@ -80,7 +80,7 @@ def seeded(case, values, seed=1):
 
 
 def seeded_or_refused(case, values):
-    """The release; None where there are so few rows that it may be, and is, refused."""
+    """Return the release, or None if so few rows are refused, as they can be."""
     try:
         return seeded(case, values)
     except MechanismRefused:
@@ -143,7 +143,7 @@ def test_covariances_are_finite_symmetric_and_psd_for_any_number_of_rows(case, n
 
 
 def held(made, question):
-    """The answer of a release, or an empty one of what it does not hold and refuses."""
+    """Return the release's answer; an empty answer if the release refuses the question."""
     part = question is not Release.second_moment and made.not_released is not None
     part = part and not (question is Release.count and made.row_count is not None)
     if (made.published is None and question is not Release.count) or part:

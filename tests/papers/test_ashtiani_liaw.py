@@ -50,7 +50,7 @@ def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(o
 
 
 def random_matrices(rng, d, count, spread):
-    """Positive definite integers about one of condition up to 2^60, some far from it."""
+    """Return positive definite integers near one of condition up to 2^60, some far from it."""
     root = np.diag(2.0 ** rng.integers(10, 40, d)) @ rng.normal(size=(d, d))
     made = []
     for _ in range(count):
@@ -61,7 +61,7 @@ def random_matrices(rng, d, count, spread):
 
 
 def exactly_close(a, b, radius):
-    """The definition in rationals, by elimination."""
+    """Evaluate the definition in rationals, by elimination."""
 
     def one_way(a, b):
         left = [[Fraction(int(x)) for x in row] for row in np.hstack([a, b])]
@@ -94,7 +94,7 @@ def test_which_matrices_agree_is_decided_as_in_rationals(d, hopeless, monkeypatc
 
 
 def neighbours(stable, t, pairs):
-    """Lists of t matrices that differ in one; most near the edge of agreeing."""
+    """Yield lists of t matrices that differ in one matrix; most are near the edge of agreement."""
     rng = np.random.default_rng(8)
     r = float(stable.radius)
     d = 2
@@ -119,7 +119,10 @@ def mean_of(matrices, weights):
 
 
 def largest_changes(stable, pairs):
-    """Largest change of the score, and of the mean over its bound where both scores count."""
+    """Return the largest change of the score, and of the mean over its bound.
+
+    The mean counts only if both scores do.
+    """
     t, limit = stable.fewest, stable.test.limit
     scores, means = [0], [0.0]
     for one, other in neighbours(stable, t, pairs):

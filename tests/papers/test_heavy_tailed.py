@@ -30,7 +30,7 @@ SWAP = Neighbors.REPLACE_ONE
 
 
 def student_rows(n, condition, freedom=5, seed=0):
-    """Rows of Student's t with covariance Q diag Q', and what makes them round."""
+    """Return rows of Student's t with covariance Q diag Q', and the map that makes them round."""
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(D, D)))[0]
     deviations = np.geomspace(condition**-0.5, 1, D)
@@ -118,7 +118,7 @@ def test_the_meter_sees_a_look_that_is_not_paid_for(monkeypatch):
 
 
 def after(look_of, sigma, noisy, slack):
-    """Spectrum of the mapped second moment after a step from the identity."""
+    """Return the spectrum of the mapped second moment after a step from the identity."""
     values, vectors = np.linalg.eigh(noisy)
     shape = look_of(values, vectors, slack).matrix()
     return np.linalg.eigvalsh(shape @ sigma @ shape.T)
@@ -130,13 +130,13 @@ def ours(values, vectors, slack):
 
 
 def papers(values, vectors, slack, lower=0.05):
-    """The paper's Algorithm 2: eigenvalues of M are clamped to [lambda_min(L) + s, 1 - s]."""
+    """Run the paper's Algorithm 2: eigenvalues of M are clamped to [lambda_min(L) + s, 1 - s]."""
     clamped = np.clip(values, lower + slack, 1 - slack)
     return ours(clamped, vectors, slack)
 
 
 def instances(count):
-    """Second moments with spectrum in [0, 1], and estimates of them with spectral error s."""
+    """Yield second moments with spectrum in [0, 1], and estimates with spectral error s."""
     rng = np.random.default_rng(7)
     for _ in range(count):
         frames = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]

@@ -33,7 +33,7 @@ def round_rows(n, seed=0):
 
 
 def noticed(monkeypatch, mechanism, rows, rho=2.0):
-    """The steps, as (map, radius), and the last release, as (radius or radii, its rho)."""
+    """Return the steps as (map, radius), and the last release as (radius or radii, its rho)."""
     looks, last = [], []
     right = heavy_tailed.pilot_query, heavy_tailed.release_at, heavy_tailed.release_mapped
     calibrated = heavy_tailed.gaussian.calibration

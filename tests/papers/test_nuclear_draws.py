@@ -123,7 +123,7 @@ def test_a_law_is_what_its_description_says(law):
 
 
 def accepted_one_by_one(d, count, entropy):
-    """Differences of pairs of Wishart matrices, W1 + W2 - |Z| >= 0 by Sylvester's criterion."""
+    """Return differences of Wishart pairs with W1 + W2 - |Z| >= 0 by Sylvester's criterion."""
     normals = iter(standard_normals(2 * count * d * (d + 1), entropy))
     factors = [
         [np.array([[next(normals) for _ in range(d + 1)] for _ in range(d)]) for _ in range(count)]
@@ -196,7 +196,7 @@ def test_orders_to_7_are_drawn_by_rejection_and_larger_ones_by_pfaffians(d, rout
 
 
 def gram_schmidt(normals):
-    """Orthonormal columns, each the normalised rest of the normals' column beside the former."""
+    """Return orthonormal columns: each normals' column less its projection, normalised."""
     columns = []
     for column in normals.T:
         for former in columns:

@@ -19,10 +19,10 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
 def exact_moments(powers, low, x):
-    """a(x) and A(x) from incomplete gamma functions and one Gaussian quadrature."""
+    """Return a(x) and A(x) from incomplete gamma functions and one Gaussian quadrature."""
 
     def below(power, y):
-        """Of t^power exp(-|t|) from `low` to y."""
+        """Return the integral of t^power exp(-|t|) from `low` to y."""
         whole = special.gamma(power + 1)
         positive = whole * special.gammainc(power + 1, np.maximum(y, 0))
         negative = (-1) ** power * whole * special.gammaincc(power + 1, np.maximum(-y, 0))
@@ -41,7 +41,7 @@ def exact_moments(powers, low, x):
 
 
 def assert_balls_hold(found, exact):
-    """Tight balls around the exact numbers."""
+    """Check that the balls are tight and contain the exact numbers."""
     assert max(float(ball.rad()) for ball in np.ravel(found)) < 1e-30
     np.testing.assert_allclose(np.array(found, dtype=float), exact, rtol=1e-11, atol=1e-11)
 
@@ -190,7 +190,7 @@ def test_the_reduction_is_multiplication_by_the_polynomial_of_the_larger_points(
 
 
 def steps(function, start, lowest, highest, sign=None):
-    """The result of the search, and where it looked."""
+    """Return the result of the search, and the places that it tried."""
     places = []
 
     def compare(x):
@@ -239,9 +239,9 @@ def test_without_a_crossing_the_bracket_is_twice_the_limit(sign):
 
 
 def chandrupatla(function, start, lowest, highest, resolution):
-    """The published algorithm's next point: inverse quadratic interpolation by Lagrange.
+    """Return the published algorithm's next point, by inverse quadratic interpolation.
 
-    It is safe where the curve through the three points, scaled to the unit square, stays between
+    The step is safe if the curve through the three points, scaled to the unit square, stays between
     the parabolas phi = sqrt(xi) and 1 - phi = sqrt(1 - xi).
     """
     places = [start]

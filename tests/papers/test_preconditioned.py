@@ -29,7 +29,10 @@ NAMES = tuple("abcdef")
 
 
 def gaussian_rows(n, condition, seed=0):
-    """Rows N(0, Q diag Q'), eigenvalues evenly spaced in logarithm, and what makes them round."""
+    """Return rows N(0, Q diag Q') with eigenvalues evenly spaced in logarithm, and a map.
+
+    The map makes the rows round.
+    """
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(D, D)))[0]
     deviations = np.geomspace(condition**-0.5, 1, D)
@@ -181,7 +184,10 @@ def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
 
 
 def last_radius(far, seed, rho=1e-3):
-    """Among 10,000 normal rows `far` are 10 times as long; in units of sqrt(D)."""
+    """Return the last radius for 10,000 normal rows, `far` of them 10 times as long.
+
+    The unit is sqrt(D).
+    """
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(10_000, D))
     rows[:far] *= 10

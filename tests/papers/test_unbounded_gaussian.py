@@ -28,7 +28,10 @@ BUDGET = ApproxDP(4.0, 1e-5)
 
 
 def normal_rows(n, condition, d=3, seed=0):
-    """Rows N(0, Q diag Q'), eigenvalues evenly spaced in logarithm, and what makes them round."""
+    """Return rows N(0, Q diag Q') with eigenvalues evenly spaced in logarithm, and a map.
+
+    The map makes the rows round.
+    """
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
     deviations = np.geomspace(condition**-0.5, 1, d)

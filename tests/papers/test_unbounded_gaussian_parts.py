@@ -288,7 +288,7 @@ def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
 
 
 def moment_of(rows, lattice, count=None):
-    """Moment of integer rows, the intercept of the lattice among them."""
+    """Return the moment of integer rows, including the intercept of the lattice."""
     whole = [[*row, *[lattice.intercept_units] * (lattice.dimension - 2)] for row in rows]
     units = np.zeros((lattice.dimension,) * 2, dtype=object)
     for row in whole:

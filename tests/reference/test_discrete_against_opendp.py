@@ -36,7 +36,10 @@ def opendp_gaussian(deviation):
 
 
 def p_same_law(ours, theirs):
-    """Two-sample chi-square; rare values share a bin with the tails, wide laws are coarsened."""
+    """Return a two-sample chi-square p-value.
+
+    Rare values share a bin with the tails, and wide distributions are coarsened.
+    """
     width = max(1, int(theirs.std() / 5))
     ours, theirs = ours // width, theirs // width
     values, counts = np.unique(np.concatenate((ours, theirs)), return_counts=True)

@@ -35,10 +35,10 @@ class Exact:
     denoise = "none"  # there is nothing to take away, and it takes long
 
     def _seed(self) -> None:
-        """None: what the tests give as `random_state` is for solvers."""
+        """Return None: scikit-learn's tests use `random_state` for solvers only."""
 
     def _ranges(self, values: Any) -> tuple[list[float], list[float]]:
-        """The least and the largest value of each column; about a constant, one to each side."""
+        """Return the range of each column; a constant column gets the range of one on each side."""
         MET.append(type(self).__name__)
         dense = values.toarray() if hasattr(values, "toarray") else values
         columns = np.asarray(dense, np.float64)
@@ -102,7 +102,7 @@ class Ridge(Exact, PrivateRidge):
         return self
 
     def _alphas(self, targets: int) -> list[Any]:
-        """In the units of dpcov, which takes the mean of squares and not their sum."""
+        """Convert the penalties to dpcov's units: dpcov uses the mean of squares, not their sum."""
         return [alpha / (2 * self._total) for alpha in super()._alphas(targets)]
 
 
@@ -116,7 +116,7 @@ class EmpiricalCovariance(Exact, PrivateCovariance):
 
 
 def roomy(compare: Any) -> Any:
-    """`assert_allclose` that sees no difference below `STEP`, in units of the largest entry."""
+    """Return `assert_allclose` without differences below `STEP`, in units of the largest entry."""
 
     def compared(actual: Any, desired: Any, rtol: Any = 1e-7, atol: Any = 0, **how: Any) -> None:
         room = STEP * float(np.max(np.abs(desired), initial=0.0))
