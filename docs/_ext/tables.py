@@ -187,6 +187,11 @@ def plots() -> str:
     return _module("dpcov.plot")
 
 
+def reports() -> str:
+    """Return the documentation of the functions that write a report."""
+    return _module("dpcov.report")
+
+
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
 STATED = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())
 SHOWN = {
@@ -208,6 +213,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "paper-classes": paper_classes,
     "estimators": estimators,
     "plots": plots,
+    "reports": reports,
 }
 
 

@@ -40,7 +40,7 @@ CLIPPING_PROBABILITY = 0.1
 VALUE_STEPS = 2**20
 # Smallest fraction of normal pairs in the fullest bin of the scale histogram.
 MIN_MODE_FREQUENCY = 0.289
-# What the mechanism needs; part of the message of a refusal.
+# Requirement of the mechanism, which the message of a refusal contains.
 TABLE_REQUIREMENT = "enough rows, without gaps in their values"
 
 
