@@ -41,7 +41,7 @@ def only(rows):
     return one
 
 
-def test_an_entrant_is_as_good_as_itself_and_alone_it_is_not_judged():
+def test_a_method_is_as_good_as_itself_and_alone_it_is_not_compared():
     own = in_all("now")
     found = only(acceptance.choices(cells(own, [{**one, "method": "its twin"} for one in own])))
     assert found["mean"] == 1
@@ -104,7 +104,7 @@ def test_small_budgets_are_held_against_the_former_goal():
     assert only(acceptance.choices(enough))["where"] == acceptance.ABOVE
 
 
-def test_a_goal_is_judged_by_its_own_error_alone():
+def test_a_goal_is_compared_by_its_own_error_alone():
     good, other = in_all("now, frobenius"), in_all("now")
     for one in good:
         one["means"] = [9.0 * value for value in one["means"]]

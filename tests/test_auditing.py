@@ -270,7 +270,7 @@ def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism
 @pytest.mark.parametrize(
     ("distorts", "hides", "share"), [(0.0, 1e9, 0.03), (1e9, 1e9, 0.24), (0.0, 0.0, 0.0)]
 )
-def test_every_path_after_the_first_look_spends_what_is_claimed(budget, distorts, hides, share):
+def test_every_branch_after_the_pilot_spends_what_is_claimed(budget, distorts, hides, share):
     setting = settings(4)[0]
     table = setting.rows(base(setting, 20_000, simulation_generator(1)))
     with mock.patch.multiple(

@@ -55,7 +55,7 @@ def test_means_are_off_to_a_side_in_the_deviations_of_their_columns():
     assert found["stated"] == pytest.approx(0.5 / TRUTH.deviations, rel=1e-4)
 
 
-def test_peers_are_those_of_the_arena():
+def test_peers_belong_to_the_benchmark_of_mechanisms():
     names = {peer.name for peer in peers()} | {whole_matrix.ENTRYWISE}
     assert set(whole_matrix.PEERS) <= names
 
@@ -70,7 +70,7 @@ NOISE = [
 
 
 @pytest.mark.parametrize(("name", "kind"), NOISE)
-def test_peers_tell_the_table_where_the_budget_is_huge_and_not_where_it_is_small(name, kind):
+def test_peers_reproduce_the_table_if_the_budget_is_huge_and_not_if_it_is_small(name, kind):
     plenty, little = (
         before_and_now.errors(whole_matrix.answer(name, NAME, {kind: size, "seed": 1}), TRUTH)
         for size in (MUCH[kind], 0.01)

@@ -104,7 +104,7 @@ def matches(level: object, value: object) -> bool:
     return level is not None and level == value
 
 
-def test_truths_and_numbers_are_told_apart_where_both_are_declared():
+def test_truths_and_numbers_differ_if_both_are_declared():
     column = Categorical(levels=(True, 1, 0))
     for cells in ([True, False], ["True", "FALSE"], ["true", "0"]):
         assert codes_of(pa.array(cells), column, ()).tolist() == [0, 2]
@@ -181,7 +181,7 @@ def read(data: object) -> list[float]:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("company", ["odd", "clean"])
-def test_every_door_reads_a_text_alike_and_in_any_company(tmp_path, source, company):
+def test_every_source_reads_a_text_alike_among_all_other_rows(tmp_path, source, company):
     words = WORDS if company == "odd" else [word for word in WORDS if READ[word] == 1.0]
     if company == "clean" and source != "csv":
         words = [word for word in words if word.isascii()]
@@ -196,7 +196,7 @@ def test_a_text_is_read_alike_alone(tmp_path, source):
             np.testing.assert_array_equal(read(SOURCES[source](tmp_path, [word])), [number])
 
 
-def test_the_door_of_the_estimators_is_the_same():
+def test_the_source_of_the_estimators_is_the_same():
     source = training_table([[word, word] for word in WORDS], WORDS, ("a", "b"))
     (batch,) = source.batches(source.names)
     for name in source.names:
@@ -264,7 +264,7 @@ IN_MEMORY = [source for source in SOURCES if source not in ("csv", "parquet")]
 
 
 @pytest.mark.parametrize("source", IN_MEMORY)
-def test_a_text_longer_than_the_cap_is_missing_at_every_door(tmp_path, source):
+def test_a_text_longer_than_the_cap_is_missing_in_every_source(tmp_path, source):
     longest = "0" * (MAX_CELL_BYTES - 1) + "1"
     found = read(SOURCES[source](tmp_path, ["1", longest, "0" + longest, "2"]))
     np.testing.assert_array_equal(found, [1, 1, NOTHING, 2])

@@ -35,7 +35,7 @@ def run(run, tmp_path: Path):
     return run
 
 
-def test_every_command_that_tells_has_json_and_every_one_that_does_has_quiet() -> None:
+def test_every_command_that_prints_has_json_and_every_one_that_acts_has_quiet() -> None:
     silent = {name for name, options in OPTIONS.items() if not {"--json", "--quiet"} & options}
     assert silent == FREE
     assert len(TELLING) > 15 < len(DOING) + 3

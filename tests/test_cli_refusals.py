@@ -251,7 +251,7 @@ def test_a_release_that_can_no_longer_be_written_is_printed(
     assert Ledger.open("l.db").account().to_json()["spent"] == {"epsilon": 1.0}
 
 
-def test_a_disk_without_room_for_the_release_is_found_before_anything_is_spent() -> None:
+def test_a_disk_without_space_for_the_release_is_found_before_anything_is_spent() -> None:
     levels = [f"level {k}" for k in range(60)]
     Path("people.toml").write_text(f'[columns.sex]\nkind = "categorical"\nlevels = {levels}\n')
     small = Path("l.db").stat().st_size + 2**14  # a spend fits, a release of order 61 does not

@@ -180,7 +180,7 @@ def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> Non
         assert Clip(replace(made, lengths=None), without).unseen is False
 
 
-def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
+def test_the_most_that_can_lie_beyond_is_stated_for_variance_and_means() -> None:
     made, whole = released(), moment(released())
     assert made.lengths is not None
     squared, length = made.lengths.most(made.lattice.radius, 0.95)

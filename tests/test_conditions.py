@@ -290,7 +290,7 @@ def rows_kept(data, stated: str) -> list[int]:
 
 
 @pytest.mark.parametrize("stated", ASKED)
-def test_the_same_values_are_kept_through_every_door(tmp_path, stated):
+def test_the_same_values_are_kept_in_every_source(tmp_path, stated):
     name = stated.split()[0]
     found = {source: rows_kept(data, stated) for source, data in sources(name, tmp_path).items()}
     assert len({tuple(rows) for rows in found.values()}) == 1, found
@@ -298,7 +298,7 @@ def test_the_same_values_are_kept_through_every_door(tmp_path, stated):
 
 
 @pytest.mark.parametrize("stated", ["t > '2'", "t in ('0', '5')", "t is null", "t != '1'"])
-def test_the_same_texts_are_kept_through_every_door_of_texts(tmp_path, stated):
+def test_the_same_texts_are_kept_in_every_source_of_texts(tmp_path, stated):
     of_texts = ("text", "view", "dictionary", "runs", "pandas objects", "polars", "csv", "parquet")
     found = {source: rows_kept(sources("t", tmp_path)[source], stated) for source in of_texts}
     assert len({tuple(rows) for rows in found.values()}) == 1, found
@@ -431,7 +431,7 @@ def test_types_that_fit_are_taken(stated, kind):
     rows_meeting(Unread((stated[0], kind)), parsed(stated))
 
 
-def test_no_refusal_tells_a_password():
+def test_no_refusal_contains_a_password():
     for stated in [
         "postgresql://u:geheim@host/d = 1",
         "n = 'password=geheim'",
@@ -454,7 +454,7 @@ def test_conditions_are_refused_where_the_number_of_rows_is_public():
 # How conditions are reported.
 
 
-def test_a_condition_is_told_in_one_spelling_however_it_was_stated():
+def test_a_condition_is_shown_in_one_spelling_however_it_was_stated():
     told = parsed(
         " \"n\">=01.50 AND t = ' it''s '", "b=TRUE", 'k IN (2.50,1.0) and "two words" Is Not NULL'
     )
@@ -481,7 +481,7 @@ NAMES = st.text(
 )
 @example("And", 1, "'")
 @example('a"b', 9e300, "it's")
-def test_what_is_told_can_be_stated_again(name, value, text):
+def test_a_shown_condition_can_be_stated_again(name, value, text):
     for as_what, literal in (
         ("number", repr(value)),
         ("text", "'" + text.replace("'", "''") + "'"),
@@ -499,7 +499,7 @@ def test_what_is_told_can_be_stated_again(name, value, text):
 
 
 @pytest.mark.parametrize("level", [2**53, 1 - 2**53, "nan", "7", "Ä b", 0.1, -1, True])
-def test_any_declared_level_can_be_named_as_it_is_told(level):
+def test_any_declared_level_can_be_named_as_it_is_shown(level):
     schema = Schema.parse({"columns": {"c": categorical("other one", level)}})
     stated = f"c = '{level_text(level)}'"
     told = parsed(stated, schema=schema)
@@ -593,7 +593,7 @@ def test_a_column_must_be_there_once():
 # What the schema says of them.
 
 
-def test_a_schema_tells_how_conditions_read_what_is_no_feature():
+def test_a_schema_states_how_conditions_read_columns_that_are_no_features():
     schema = Schema.parse({"columns": {"x": numeric()}, "where": {"id": "text", "age": "number"}})
     assert schema.where == {"id": "text", "age": "number"}
     assert schema.needed == ("x",)

@@ -485,7 +485,7 @@ def test_no_variance_is_above_1_nor_a_mean_out_of_bounds_whatever_the_count(mech
     assert np.linalg.eigvalsh(made.covariance())[0] > -1e-9
 
 
-def test_without_an_intercept_the_count_is_told_all_the_same():
+def test_without_an_intercept_the_count_is_still_reported():
     made = released(intercept=0.0)
     assert made.count() == pytest.approx(2000, abs=300)
     assert "about" in repr(made)

@@ -76,7 +76,7 @@ def test_a_package_that_is_not_installed_leaves_out_its_tables_alone(monkeypatch
     assert "left out, iris: " in capsys.readouterr().out
 
 
-def test_any_other_fault_of_a_table_is_told():
+def test_any_other_fault_of_a_table_is_reported():
     def broken():
         raise ValueError("a fault of ours")
 

@@ -175,7 +175,7 @@ def test_lines_are_rows_whatever_a_record_holds(tmp_path, pair, rows):
         assert changed(*found) <= max(1, lines[0])
 
 
-def test_control_without_a_declared_number_the_count_tells_of_a_record(tmp_path):
+def test_control_without_a_declared_number_the_count_reveals_a_record(tmp_path):
     more, fewer = b"1,1\n2,2\n", b"2,2\n"
     assert len(rows_of(tmp_path, more, None)) - len(rows_of(tmp_path, fewer, None)) == 1
     broken = b'1,"\n' + more + b'"\n'  # and stray quotes change it as well
@@ -314,6 +314,6 @@ def test_the_harness_measures_declared_rows_and_catches_a_control():
     assert all(figure.ok for figure in figures), figures
 
 
-def test_a_source_that_is_fixed_tells_its_kinds():
+def test_a_source_that_is_fixed_states_its_kinds():
     source = FixedRows(open_source(np.zeros((2, 1)), FileOptions(), ()), 3)
     assert source.kinds() == {"x0": "number"}

@@ -180,7 +180,7 @@ def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, 
 
 
 @each_law
-def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
+def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
     d = 150
     law, generator = law_of(name, d), np.random.default_rng(9)
     trace = 3 * CLEAR * law.detectable
@@ -208,7 +208,7 @@ def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
         pytest.param((1, 60), 0.1 * CLEAR, marks=pytest.mark.slow),
     ],
 )
-def test_the_share_of_the_noise_that_is_left_is_told(name, spread, strength):
+def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, strength):
     """In closed form and by simulation. Control: a law of less noise takes the rest for error."""
     d = 150 if strength > CLEAR else 110
     law, generator = law_of(name, d), np.random.default_rng(10)
@@ -390,7 +390,7 @@ def test_the_public_gate_releases_the_trace_alone_with_the_whole_budget(method, 
     np.testing.assert_array_equal(loaded.denoised, few.denoised)
 
 
-def test_the_public_gate_looks_at_the_number_of_rows_only():
+def test_the_public_gate_depends_on_the_number_of_rows_only():
     for values in (np.zeros((30, 4)), np.ones((30, 4)), np.full((30, 4), np.nan)):
         made = dpcov.release(
             values, lower=0, upper=1, epsilon=0.05, neighbors="replace-one", seed=3

@@ -42,7 +42,7 @@ def changed_tree(tmp_path_factory):
 # Test files of each commit, a pattern for the tests that concern it, and their smallest number.
 BATTERY = [
     ("tests/conformance/test_mechanisms.py", "plain-gaussian|PlainGaussian", 60),
-    ("tests/test_sources_attack.py tests/test_sources_agree.py", "npy|every_door", 3),
+    ("tests/test_sources_attack.py tests/test_sources_agree.py", "npy|every_source", 3),
     ("tests/test_means.py tests/test_results.py tests/test_completion.py", "means", 4),
 ]
 

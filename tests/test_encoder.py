@@ -416,7 +416,7 @@ def test_a_text_level_is_met_beside_numbers_and_truths(other):
     assert column(categorical("a", other), cells) == [[UNIT, 0], [0, UNIT], [0, 0]]
 
 
-def test_integers_that_no_float_holds_are_outside_of_bounds_and_told_apart_as_levels():
+def test_integers_that_no_float_holds_are_outside_of_bounds_and_distinct_as_levels():
     cells = pa.array([2**53 + 1, 2**53, 2**63 - 1, 1])
     assert column(numeric(0, 1), cells) == [[UNIT]] * 4
     for kind in (pa.int64(), pa.uint64(), pa.string(), pa.decimal128(20, 0)):
@@ -442,7 +442,7 @@ def test_integers_that_no_float_holds_are_outside_of_bounds_and_told_apart_as_le
     ],
     ids=str,
 )
-def test_what_float64_can_not_tell_apart_is_refused_in_the_schema(declared):
+def test_values_that_float64_cannot_distinguish_are_refused_in_the_schema(declared):
     with pytest.raises(SchemaError, match="float64"):
         Schema.parse({"columns": {"a": declared}})
 
@@ -457,7 +457,7 @@ def test_what_float64_can_not_tell_apart_is_refused_in_the_schema(declared):
     ],
     ids=str,
 )
-def test_control_what_float64_tells_apart_is_taken(declared):
+def test_control_values_that_float64_distinguishes_are_accepted(declared):
     Schema.parse({"columns": {"a": declared}})
 
 

@@ -223,7 +223,7 @@ def test_several_statistics_have_the_same_draws_as_each_alone() -> None:
         assert one.level == 0.95
 
 
-def test_unless_told_otherwise_they_cover_sampling() -> None:
+def test_by_default_they_cover_sampling() -> None:
     assert several_intervals(made(), ["mean"])[0].covers == "privacy noise and sampling"
 
 
@@ -301,7 +301,7 @@ def of_matrix(**fields: Any) -> Intervals:
     return Intervals(low, low + 1, **asked)  # type: ignore[arg-type]
 
 
-def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -> None:
+def test_a_table_of_intervals_has_each_entry_once_and_marks_those_below_the_noise() -> None:
     (table,) = of_matrix(below_noise=~np.eye(3, dtype=bool)).tables()
     assert table.title == "90% intervals for privacy noise"
     assert table.rows == [

@@ -122,7 +122,7 @@ def test_the_raw_penalty_is_scikit_learns() -> None:
     assert np.allclose(fitted.coef_, plain.coef_, atol=1e-3)
 
 
-def test_alpha_is_chosen_from_the_release_and_told() -> None:
+def test_alpha_is_chosen_from_the_release_and_reported() -> None:
     ridge = PrivateRidge((-8, 8), (-8, 8), epsilon=1.0, random_state=0).fit(ROWS, TARGET)
     assert ridge.alpha_ > 0
     assert ridge.alpha is None
@@ -379,7 +379,7 @@ DROWNED: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
 
 
 @BY_NAME
-def test_what_drowns_in_noise_keeps_its_release_and_is_told(estimator: Any) -> None:
+def test_an_estimator_below_the_noise_level_keeps_its_release_and_warns(estimator: Any) -> None:
     drowned = clone(estimator).set_params(**DROWNED)
     with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
         drowned.fit(ROWS[:20], TARGET[:20])

@@ -61,7 +61,7 @@ def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
-def test_the_census_tells_the_share_of_women_to_a_hundredth(data, form, tmp_path):
+def test_the_census_estimates_the_fraction_of_women_to_a_hundredth(data, form, tmp_path):
     told = story("census", tmp_path, data, form)
     assert ("the Adult table" in told) == (data == DATA)
     assert float(told.split("off by ")[1].split()[0]) < 0.01
@@ -107,7 +107,7 @@ def test_a_notebook_has_all_the_code_of_its_script_and_no_outputs(name):
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
 
 
-def test_cells_are_told_apart_by_their_marks():
+def test_cells_are_separated_by_their_marks():
     script = '"""Title.\n\nText."""\n\n# %%\na = 1\n\n# %% [markdown]\n# One\n#\n# two\n\n# %%\nb\n'
     assert notebooks.cells(script) == [
         ("markdown", "# Title\n\nText."),

@@ -102,7 +102,7 @@ def unjudged(stated, claims):
 @pytest.mark.parametrize(
     "paper", ["amin2019", "dorsi2025", "jiang2016", "mouzakis2021", "wang2018"]
 )
-def test_every_statement_of_a_paper_is_judged_by_claims_or_says_why_not(paper, claims):
+def test_every_statement_of_a_paper_has_claims_or_says_why_not(paper, claims):
     stated = claims.statements()[paper]
     wheres = {name: claim.where for name, claim in claims.claims_of(paper).items()}
     assert unjudged(stated, wheres) == []

@@ -53,7 +53,7 @@ def run(run, tmp_path: Path):
 
 
 @pytest.mark.parametrize("line", OUTPUTS)
-def test_parquet_files_tell_guarantee_mechanism_version_and_stamp(run, line: str) -> None:
+def test_parquet_files_state_guarantee_mechanism_version_and_stamp(run, line: str) -> None:
     for source, status in (("r.json", "private"), ("s.json", "reproducible: NOT PRIVATE")):
         assert run(f"{line.replace('r.json', source)} --out t.parquet --force").code == 0
         found = {k.decode(): v.decode() for k, v in pq.read_schema("t.parquet").metadata.items()}
@@ -209,7 +209,7 @@ def old(run) -> str:
     return "old.json"
 
 
-def test_a_release_tells_its_version_and_door(run) -> None:
+def test_a_release_states_its_version_and_data_source(run) -> None:
     made = Release.load("r.json")
     assert made.provenance["version"] == version("dpcov") >= "0.2"
     assert "door" in made.provenance

@@ -86,7 +86,7 @@ def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path) -> 
     assert wrote == spent < MANY / 2  # whoever comes after another is done may replace it
 
 
-def test_control_who_looks_first_and_renames_later_loses_what_was_paid_for(tmp_path: Path) -> None:
+def test_control_a_check_before_a_later_rename_loses_what_was_paid_for(tmp_path: Path) -> None:
     wrote, spent = race(tmp_path, "before")
     assert wrote == spent > 1
 
@@ -131,7 +131,7 @@ def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, "second", force=False)
 
 
-def test_a_file_that_was_replaced_while_it_was_opened_is_looked_at_again(
+def test_a_file_that_was_replaced_while_it_was_opened_is_checked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OutputError, match="force=True"):
@@ -187,7 +187,7 @@ def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("call", ["is there", "fails here", "is unknown, as on macOS"])
-def test_the_room_of_an_output_is_taken_with_and_without_a_call_of_the_system(
+def test_the_space_of_an_output_is_reserved_with_and_without_a_call_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def unsupported(*_: object) -> None:

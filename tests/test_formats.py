@@ -451,7 +451,7 @@ def test_a_file_of_spss_that_is_cut_off_is_refused_before_anything_is_spent(tmp_
     ("name", "package"),
     [("p.sav", "pyreadstat"), ("p.sas7bdat", "pyreadstat")],
 )
-def test_a_reader_that_is_not_there_is_told_with_its_command(tmp_path, monkeypatch, name, package):
+def test_a_missing_reader_is_reported_with_its_command(tmp_path, monkeypatch, name, package):
     (tmp_path / name).touch()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SourceError, match="need their library: ") as refused:
@@ -524,7 +524,7 @@ def test_a_file_with_another_separator_says_which_to_declare(tmp_path, header, a
 
 
 @pytest.mark.parametrize("first", ["70;1;Aix;1990-12-31", "weight;visits;town", "x;y;z", "weight"])
-def test_a_first_record_that_lacks_a_declared_name_is_told_nothing_of(tmp_path, first):
+def test_a_first_record_that_lacks_a_declared_name_is_not_quoted(tmp_path, first):
     (tmp_path / "p.csv").write_text(f"{first}\n70;1;Aix;1990-12-31\n")
     with pytest.raises(SourceError) as refused:
         open_rows(tmp_path / "p.csv", declared())

@@ -383,7 +383,7 @@ def test_a_missing_table_has_its_own_message(file):
             source_of(DatabaseTable(file.database, name))
 
 
-def test_the_types_that_are_told_are_those_that_come(file):
+def test_the_stated_types_are_the_types_of_the_batches(file):
     source = source_of(file)
     for batch in source.batches(source.names):
         assert {field.name: field.type for field in batch.schema} == dict(source.types)

@@ -191,7 +191,7 @@ def test_row_security_is_refused_and_its_rows_are_never_silently_fewer(link):
     assert len(postgres_rows(as_role(link, "reader"), "SELECT n FROM public.secured")) == 2
 
 
-def test_a_policy_that_comes_after_the_look_is_an_error_of_the_query_itself(link, monkeypatch):
+def test_a_policy_that_comes_after_the_check_is_an_error_of_the_query_itself(link, monkeypatch):
     table(link, "secured", "n int, t varchar", rows_of(TOWNS))
     run(link, "ALTER TABLE public.secured ENABLE ROW LEVEL SECURITY")
     blind = postgres._RELATION.replace("pg_catalog.row_security_active(c.oid)", "false")

@@ -251,7 +251,7 @@ def persons(data, declared: str = "integer", where: tuple[str, ...] = ()) -> int
     return rows.second_moments()[0].unit_count
 
 
-def test_a_large_float_is_nobody_at_every_door_of_python_and_a_number_as_a_feature():
+def test_a_large_float_is_nobody_in_every_source_of_python_and_a_number_as_a_feature():
     cells = [2.0**53, 2.0**53 + 2, 1e20, 7.0]
     rows = [[cell, 1] for cell in cells]
     frame = pd.DataFrame({"id": pd.Series(cells, dtype=object), "n": 1})
@@ -278,7 +278,7 @@ def test_an_array_of_truth_values_holds_no_ids(declared):
 
 
 @pytest.mark.parametrize("declared", ["integer", "decimal"])
-def test_numbers_of_any_length_and_size_are_told_exactly_and_soon(declared):
+def test_numbers_of_any_length_and_size_are_read_exactly_and_soon(declared):
     long = MAX_CELL_BYTES - 9
     words = [
         "1e999999999",
@@ -365,7 +365,7 @@ def test_control_cut_or_lengthened_uuids_are_none():
 
 
 @given(st.lists(st.binary(max_size=4) | st.sampled_from([b" a", b"a", b"a ", b"\xff"]), max_size=8))
-def test_texts_are_told_byte_by_byte_in_every_type(words):
+def test_texts_are_compared_byte_by_byte_in_every_type(words):
     assert forms(invalid_utf8(words), "text") == words
     for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         assert forms(pa.array(words, kind), "text") == words
@@ -508,7 +508,7 @@ def test_an_id_without_a_declared_type_is_refused():
         open_rows(pa.table({"a": [1.0], "id": ["x"]}), schema)
 
 
-def test_a_column_of_which_the_source_says_that_ids_are_not_told_apart_is_refused():
+def test_a_column_whose_source_does_not_distinguish_ids_is_refused():
     unfit = {"id": "its collation calls different texts equal"}
     with pytest.raises(SourceError, match="'id' cannot identify persons: its collation"):
         refuse_unfit("id", pa.string(), "text", unfit)

@@ -145,7 +145,7 @@ def test_images_of_rows_are_whole_within_the_longest() -> None:
 
 
 @pytest.mark.parametrize("center", [[0.5, 0.0, -0.25, 0.0], [0.0] * 4])
-def test_a_release_tells_its_center_where_some_features_are_about_their_midpoints(
+def test_a_release_states_its_center_if_some_features_are_about_their_midpoints(
     center: list[float],
 ) -> None:
     rows, shape = source(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
@@ -168,7 +168,9 @@ def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @each_relation
-def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors, power: float) -> None:
+def test_a_clear_pilot_estimates_means_spreads_and_norms(
+    neighbors: Neighbors, power: float
+) -> None:
     table = narrow()
     look = looked(source(table), neighbors, 1e9)
     shape = Images.by_direction(look, power, simulation_generator(1))

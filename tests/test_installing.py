@@ -86,7 +86,7 @@ def test_what_the_pages_say_to_install_is_declared_and_on_an_index():
     assert not re.search(r"pip install '?dpcov", pages)
 
 
-def test_a_missing_library_is_told_with_its_command(monkeypatch):
+def test_a_missing_library_is_reported_with_its_command(monkeypatch):
     from dpcov.rows.sources.duckdb import DuckdbSource
     from dpcov.rows.sources.sql import DatabaseTable
 

@@ -132,7 +132,7 @@ def test_sampling_and_a_higher_level_widen_intervals() -> None:
         assert np.mean((both.high - both.low)[free] / width) > 1.02
 
 
-def test_drowned_correlations_are_wide_and_not_trusted() -> None:
+def test_correlations_below_the_noise_are_wide_and_not_trusted() -> None:
     release, below = made(DATA[:300], epsilon=0.1), np.tril_indices(4, -1)
     found = intervals(release, "correlation", sampling=False)
     assert not found.trusted[below].any()
@@ -193,7 +193,7 @@ def test_a_private_radius_is_said_to_be_unknown_to_intervals(
     assert ("private radius" in found._repr_html_()) == clipped
 
 
-def test_counts_of_rows_by_length_tell_intervals_what_a_clip_took() -> None:
+def test_the_norm_histogram_gives_intervals_the_clipping_bias() -> None:
     """But where rows reach so far that the largest radius was taken."""
     clipped = intervals(made(0.2 * DATA, mechanism="standardized"), "covariance", sampling=False)
     assert not clipped.clipped
@@ -203,7 +203,7 @@ def test_counts_of_rows_by_length_tell_intervals_what_a_clip_took() -> None:
     assert not whole.assumed
 
 
-def test_the_bias_of_a_drowned_statistic_narrows_nothing() -> None:
+def test_the_bias_of_a_statistic_below_the_noise_narrows_nothing() -> None:
     """A correction beyond the draws would leave intervals of no width, or off the truth."""
     held, drowned = [], []
     for seed in range(25):
@@ -320,7 +320,7 @@ def test_coefficients_are_those_of_least_squares() -> None:
     assert np.all(found.high - found.low < 0.1)
 
 
-def test_a_function_that_the_noise_drowns_is_not_trusted() -> None:
+def test_a_function_below_the_noise_level_is_not_trusted() -> None:
     found = intervals(
         made(DATA[:300], epsilon=0.1),
         lambda release: np.linalg.eigvalsh(release.second_moment()),

@@ -55,7 +55,7 @@ def test_a_run_without_rows_is_no_result(tmp_path):
     assert not (tmp_path / "t.json").exists()
 
 
-def test_half_a_run_is_not_judged(tmp_path):
+def test_half_a_run_is_not_summarised(tmp_path):
     kept = results.Kept("t.json", "make t", folder=tmp_path)
     kept.part("first", lambda: [{"x": 1}])
     with pytest.raises(SystemExit, match=r"no t\.json yet: make t makes it"):

@@ -138,7 +138,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_same_dates_give_the_same_integers_at_every_door(tmp_path, source):
+def test_the_same_dates_give_the_same_integers_in_every_source(tmp_path, source):
     expected = open_rows(TABLE, DATED).hashed_moment()
     data = SOURCES[source](tmp_path)
     found = open_rows(data, DATED).hashed_moment()
@@ -485,7 +485,7 @@ def test_a_derived_column_is_of_its_row_alone(size):
     assert (np.concatenate(parts) == encode(table, DERIVED)).all()
 
 
-def test_derived_columns_are_the_same_at_every_door(tmp_path):
+def test_derived_columns_are_the_same_in_every_source(tmp_path):
     table = sources_of_derived()
     whole = moment(table, DERIVED)
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=90)
@@ -666,7 +666,7 @@ def test_a_draft_proposes_kinds_by_declared_types_and_keys_by_name():
         ("persons_in_home", ""),
     ],
 )
-def test_a_role_is_told_by_whole_words(name, role):
+def test_a_role_depends_on_whole_words(name, role):
     assert role_of(name) == role
 
 

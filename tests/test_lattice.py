@@ -148,7 +148,7 @@ def test_a_longer_radius_than_any_row_has_brings_nothing():
     assert Lattice.of(short).step == Lattice.of(FLAGS).step
 
 
-def test_rounding_is_told_where_weights_or_a_radius_leave_the_grid():
+def test_rounding_is_reported_if_weights_or_a_radius_leave_the_grid():
     table = np.random.default_rng(1).random((500, 3))
     asked = {"budget": ZCDP(1.0), "neighbors": ADD, "entropy": Entropy.seeded(1)}
     made = Gaussian()(open_rows(table, FLAGS), **asked)

@@ -233,7 +233,7 @@ def run(capsys: pytest.CaptureFixture[str], *line: str) -> tuple[int, str]:
     return int(str(ended.value.code)), out + err
 
 
-def test_verify_tells_the_head_and_finds_a_copy_that_was_put_back(
+def test_verify_prints_the_head_and_finds_a_copy_that_was_put_back(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(path, tmp_path / "old")

@@ -42,7 +42,7 @@ def drawn(tail, n=20_000):
 
 @pytest.mark.parametrize("tail", ["light", "heavy"])
 @pytest.mark.parametrize("radius", [1.5, 3.0, 6.0])
-def test_counts_tell_how_much_squared_length_a_clip_takes(tail, radius):
+def test_counts_estimate_how_much_squared_norm_clipping_removes(tail, radius):
     norms = drawn(tail)
     taken = np.sum(np.maximum(norms**2 - radius**2, 0))
     found = counted(norms)

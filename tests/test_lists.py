@@ -131,7 +131,7 @@ def test_no_row_of_a_list_decides_how_a_release_ends(asked: Any, tmp_path: Path)
     assert differing(usual, others) == 0
 
 
-def test_control_who_looks_at_the_first_row_is_caught(
+def test_control_a_reader_that_inspects_the_first_row_is_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = ObjectSource.__init__
@@ -147,7 +147,7 @@ def test_control_who_looks_at_the_first_row_is_caught(
     assert 10 < differing(usual, others) < len(ODD)
 
 
-def test_control_who_looks_at_every_row_is_caught(
+def test_control_a_reader_that_inspects_every_row_is_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(array, "_cells", lambda row, width: [row[j] for j in range(width)])
@@ -155,7 +155,7 @@ def test_control_who_looks_at_every_row_is_caught(
     assert differing(usual, others) > len(ODD)
 
 
-def test_control_who_looks_at_the_first_target_is_caught(
+def test_control_a_reader_that_inspects_the_first_target_is_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = training._shaped
@@ -237,7 +237,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_every_target_is_read_through_the_same_door(kind: str) -> None:
+def test_every_target_is_read_by_the_same_reader(kind: str) -> None:
     assert np.array_equal(published(ROWS, TARGETS[kind]), published(ROWS, TARGET))
 
 
@@ -350,7 +350,7 @@ def test_other_sequences_are_refused_by_their_type(kind: Any) -> None:
         clone(ESTIMATORS[-1]).fit(ROWS, kind(map(tuple, ROWS)))
 
 
-def test_a_training_table_is_opened_without_a_look_at_its_rows() -> None:
+def test_a_training_table_is_opened_without_reading_its_rows() -> None:
     class Unseen(list):  # type: ignore[type-arg]
         def __getitem__(self, at: Any) -> Any:
             raise AssertionError("looked at")

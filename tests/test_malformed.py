@@ -156,7 +156,7 @@ def test_a_dictionary_is_read_as_its_cells(words: list[str | None]) -> None:
 
 
 @given(ids=st.lists(st.sampled_from(["p", "q", "NA", "", None, "r"]), min_size=1))
-def test_persons_told_by_a_dictionary_are_those_told_by_texts(ids: list[str | None]) -> None:
+def test_persons_are_the_same_by_a_dictionary_and_by_texts(ids: list[str | None]) -> None:
     values = np.linspace(0, 1, len(ids))
     plain = pa.array(ids, pa.string())
     found = [
@@ -190,7 +190,7 @@ def test_parquet_is_read_alike_by_any_way_of_decoding(
     ("error", "code", "told"),
     [(MemoryError(PLANTED), 2, "Not enough memory"), (ValueError(PLANTED), 1, "ValueError")],
 )
-def test_an_error_without_a_sentence_of_its_own_tells_nothing(
+def test_an_error_without_a_sentence_of_its_own_reveals_nothing(
     error: Exception,
     code: int,
     told: str,

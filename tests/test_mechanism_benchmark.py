@@ -324,7 +324,7 @@ def test_losses_are_cells_over_the_bar_and_worse_ones_those_beyond_chance():
     assert lost(0.5, 0.0, role="peer") == []  # peers have a bar of their own
 
 
-def test_an_entrant_alone_is_judged_over_all_cells():
+def test_a_single_method_is_compared_over_all_cells():
     rows = []
     for cell, own, over in ((CELL, 1.0, 0.5), (OTHER, 2.0, 1.0)):
         rows += [row(cell, "default", own, "default"), row(cell, "laplace", own / over, over=over)]
@@ -388,7 +388,7 @@ def test_an_error_beyond_all_numbers_is_not_taken_for_none():
     assert [found["ratio"] for found in summary.losses([default, perfect])] == [math.inf]
 
 
-def test_a_set_of_entrants_is_judged_by_its_best_in_each_cell():
+def test_a_set_of_methods_counts_as_its_best_in_each_cell():
     rows = []
     for cell, own, other in ((CELL, 1.0, 3.0), (OTHER, 3.0, 1.0)):
         rows += [
@@ -481,7 +481,7 @@ def test_group_privacy_of_no_delta_is_that_of_pure_privacy():
 
 
 @pytest.mark.slow
-def test_the_quick_arena_runs_goes_on_where_it_ended_and_sums_up(tmp_path, capsys):
+def test_the_quick_benchmark_runs_goes_on_where_it_ended_and_sums_up(tmp_path, capsys):
     benchmark = importlib.import_module("mechanism_benchmark")
     asked = ["--quick", "--folder", str(tmp_path)]
     assert benchmark.main(asked) == 0

@@ -319,7 +319,7 @@ def test_control_a_bound_without_the_intercept_or_the_cap_is_exceeded():
     assert nuclear > Lattice(2, 1.0, TAU).nuclear(ADD)
 
 
-def test_packed_limbs_leave_room_for_others():
+def test_packed_limbs_leave_space_for_others():
     rows = np.full((40, BLOCK_ROWS), float(UNIT))
     total = Accumulator(len(rows))
     for _ in range(5):

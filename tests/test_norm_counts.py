@@ -165,7 +165,7 @@ def test_limits_are_exact_where_floats_would_round():
     assert squared_limits(below, lattice).tolist() == [0, (2**19 + 1) ** 2 - 1, 2**40 - 1]
 
 
-def test_a_failing_read_tells_nothing():
+def test_a_failing_read_reveals_nothing():
     class Stream:
         def __arrow_c_stream__(self, requested_schema=None):
             if opened:

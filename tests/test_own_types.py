@@ -279,7 +279,7 @@ def test_a_decimal_beyond_its_own_precision_fails_nothing(kind):
     assert Conditions.parse("n > 0.5", WHERE).tests[0].keep(column).tolist() == [True, False]
 
 
-def test_whole_numbers_and_flags_are_told_in_the_type_of_the_column():
+def test_whole_numbers_and_flags_are_shown_in_the_type_of_the_column():
     near = Decimal("1.00000000000000000001")
     cells = pa.array(
         [near, Decimal(1), Decimal("0.5"), Decimal(0), Decimal(-9)], pa.decimal128(38, 20)
@@ -332,7 +332,7 @@ def is_missing_of(column: pa.Array, codes: tuple[str, ...]) -> list[bool]:
         ("n < 12345678901234567.5", "n < 12345678901234567.5"),
     ],
 )
-def test_a_literal_is_told_with_all_its_digits(stated, told):
+def test_a_literal_is_shown_with_all_its_digits(stated, told):
     found = Conditions.parse(stated, WHERE)
     assert found.texts == (told,)
     assert Conditions.parse(told, WHERE) == found

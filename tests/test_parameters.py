@@ -206,7 +206,7 @@ def test_a_message_never_quotes_what_may_hold_rows() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_the_nearest_name_is_told_if_any_is_near() -> None:
+def test_the_nearest_name_is_suggested_if_any_is_near() -> None:
     assert did_you_mean("epslon", ["delta", "epsilon"]) == "; did you mean 'epsilon'?"
     assert did_you_mean("colour", ["delta", "epsilon"]) == "."
 

@@ -234,7 +234,7 @@ def test_control_schemas_compared_as_mappings_are_equal():
     assert list(NUMBERS.columns) != list(TURNED.columns)
 
 
-def test_sums_under_other_conditions_do_not_add_up_and_tell_theirs(tmp_path):
+def test_sums_under_other_conditions_do_not_add_up_and_state_their_own(tmp_path):
     young, old = (
         PartialMoment.of(numbers(50, seed), NUMBERS, where=[stated])
         for seed, stated in enumerate(["a < 5", "a >= 5"])

@@ -73,7 +73,7 @@ def test_every_command_that_takes_a_file_is_tried() -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_no_command_tells_the_password_of_a_link(
+def test_no_command_prints_the_password_of_a_link(
     call: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for link in LINKS:
@@ -113,7 +113,7 @@ PYTHON: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("call", PYTHON)
-def test_no_call_tells_the_password_of_a_link(call: str, folder: Path) -> None:
+def test_no_call_shows_the_password_of_a_link(call: str, folder: Path) -> None:
     for link in LINKS:
         told = ""
         try:  # some of them are names of files that can be written

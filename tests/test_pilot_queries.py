@@ -83,7 +83,7 @@ def looked(rows: Rows, images: Images, laws: Any) -> Release:
 
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("lattice", LATTICES, ids=str)
-def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
+def test_pilot_directions_counts_and_release_spend_the_whole_budget(
     lattice: Lattice, neighbors: Neighbors
 ) -> None:
     """The rest is a release that spends it with a single pilot round."""
@@ -153,7 +153,7 @@ def test_the_share_is_that_of_the_least_predicted_error() -> None:
         assert laws.path(near, 3) == (without if looks[best] > MAX_NOISE_RATIO else looked[best])
 
 
-def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells() -> None:
+def test_the_directions_query_has_a_larger_fraction_the_fewer_rows_the_pilot_estimates() -> None:
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
     shares = [laws.path(spread(count, 1.0), 3).share for count in (1, 1e3, 1e4, 1e5, 1e6, 1e9)]
     assert shares == sorted(shares, reverse=True)
@@ -167,7 +167,9 @@ def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells()
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
-def test_of_many_columns_the_release_has_the_second_looks_share(neighbors: Neighbors) -> None:
+def test_with_many_columns_the_release_has_the_fraction_of_the_directions_query(
+    neighbors: Neighbors,
+) -> None:
     """Controls: where noise hides where rows lie, and of few columns, they have one."""
     table = np.random.default_rng(1).normal(0, 0.3, (4000, 150)).clip(-1, 1)
     of = {"mechanism": BY_DIRECTION, "neighbors": neighbors}
@@ -196,7 +198,7 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
     st.floats(2.0**-30, 2.0**30),
     st.sampled_from(list(Neighbors)),
 )
-def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
+def test_noise_that_is_calibrated_before_the_pilot_can_be_drawn_after_it(
     size: float, pure: bool, radius: float, each: Neighbors
 ) -> None:
     """As no radius has more noise, in lattice units; but for a side that is rounded up."""
@@ -213,7 +215,7 @@ def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
 
 
 @pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(2.0)], ids=str)
-def test_the_map_depends_on_the_data_through_the_looks_alone(budget: Any) -> None:
+def test_the_map_depends_on_the_data_through_the_pilot_queries_alone(budget: Any) -> None:
     one, other = source(related()), source(related(seed=5) / 2)
     asked = kinds_asked(lambda rows: made_of(rows, budget=budget), 4, one, other)
     assert asked == ["moments", "moments", "counts", "moments"]
@@ -229,7 +231,7 @@ def test_the_map_depends_on_the_data_through_the_looks_alone(budget: Any) -> Non
 @pytest.mark.parametrize(
     ("reach", "off", "unlike"), [(2.0, 1e-3, 0.05), (MAX_RADIUS_FACTOR, 1e-4, 0.02)]
 )
-def test_clear_looks_make_all_directions_alike(
+def test_clear_pilot_queries_make_all_directions_alike(
     monkeypatch: pytest.MonkeyPatch, neighbors: Neighbors, reach: float, off: float, unlike: float
 ) -> None:
     """Nearly where the second clips some rows, and more so where it clips next to none.
@@ -272,7 +274,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     assert shape.typical == pytest.approx(np.sqrt(4 * scale / count), rel=1e-4)
 
 
-def test_no_row_adds_more_to_the_second_look_than_a_row_of_its_radius() -> None:
+def test_no_row_adds_more_to_the_directions_query_than_a_row_of_its_radius() -> None:
     """And a far one as much. Control: at the radius of the longest image it adds far more."""
     table = related()
     rows = OneAfterAnother(*[source(table)] * 4)
@@ -361,7 +363,7 @@ def test_a_seed_repeats_it_and_a_file_brings_it_back(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("budget", [PureDP(16.0), ZCDP(1.0)], ids=str)
-def test_persons_with_several_rows_are_looked_at_too(budget: Budget) -> None:
+def test_persons_with_several_rows_have_pilot_queries_too(budget: Budget) -> None:
     table = related(3000)
     people = pa.table(
         {**dict(zip("abcd", table.T, strict=True)), "id": np.repeat(np.arange(1000), 3)}
@@ -399,7 +401,7 @@ def columns(numbers: int, levels: int) -> Schema:
 
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
-def test_auto_looks_at_directions_where_few_features_are_indicators(budget: Budget) -> None:
+def test_auto_queries_directions_if_few_features_are_indicators(budget: Budget) -> None:
     def chosen(schema: Schema, **known: bool) -> Any:
         return choose(schema, budget, ADD, **known).mechanism
 

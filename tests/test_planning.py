@@ -156,7 +156,7 @@ GAP = NUMBER | {"missing": "pairwise"}
     ],
     ids=str,
 )
-def test_directions_are_looked_at_where_most_features_are_numbers_without_gaps(
+def test_directions_are_queried_if_most_features_are_numbers_without_missing_cells(
     columns, at_directions
 ):
     named = {f"x{j}": column for j, column in enumerate(columns)}
@@ -169,7 +169,7 @@ def test_directions_are_looked_at_where_most_features_are_numbers_without_gaps(
     assert choice.laws == calibrated(choice.mechanism, *asked)
 
 
-def test_a_budget_too_small_for_looks_is_kept_by_the_sum_alone():
+def test_a_budget_too_small_for_pilot_queries_is_kept_by_the_sum_alone():
     schema = Schema.parse({"columns": {name: numeric(0, 1) for name in "ab"}})
     budget = PureDP(1e-10)
     with pytest.raises(MechanismError):

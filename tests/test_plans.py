@@ -54,7 +54,7 @@ def lattice_of(schema: Schema) -> Lattice:
 
 @pytest.mark.parametrize("size", [0.0, 0.1, 0.4, 0.8])
 @pytest.mark.parametrize("p", [2, 7, 60])
-def test_imagined_correlations_have_the_size_that_was_guessed(p, size):
+def test_simulated_correlations_have_the_assumed_size(p, size):
     made = typical_correlation(p, size, np.random.default_rng(1))
     apart = made[np.tril_indices(p, -1)]
     assert np.sqrt(np.mean(apart**2)) == pytest.approx(size, abs=2e-3)
@@ -62,13 +62,13 @@ def test_imagined_correlations_have_the_size_that_was_guessed(p, size):
     assert np.allclose(np.diag(made), 1)
 
 
-def test_imagined_columns_have_the_spreads_that_were_guessed():
+def test_simulated_columns_have_the_assumed_spreads():
     rows = simulated_rows(NUMERIC, Guess(0.2, {"x3": 0.1}))
     deviations = rows.std(axis=0)
     assert deviations == pytest.approx([0.2, 0.2, 0.2, 0.1, 0.2, 0.2], rel=0.03)
 
 
-def test_an_imagined_categorical_column_has_one_level_in_each_row():
+def test_a_simulated_categorical_column_has_one_level_in_each_row():
     rows = simulated_rows(MIXED, Guess())
     names = [feature.name for feature in MIXED.features]
     levels = rows[:, [names.index(name) for name in names if name.startswith("job=")]]
@@ -77,7 +77,7 @@ def test_an_imagined_categorical_column_has_one_level_in_each_row():
     assert all(first > second for first, second in pairwise(shares))
 
 
-def test_no_imagined_row_is_longer_than_the_radius_allows():
+def test_no_simulated_row_is_longer_than_the_radius_allows():
     tight = Schema.parse(NUMERIC.model_dump() | {"radius": 0.3})
     lattice = lattice_of(tight)
     moment = SimulatedTable.of(tight, lattice, Guess(0.9)).moment(1000)
@@ -123,7 +123,7 @@ def of_auto(found: Plan) -> Errors:
     return next(p.errors for p in found.predictions if p.mechanism == found.recommended)
 
 
-def test_a_prediction_is_what_releases_of_a_table_like_the_imagined_one_lose():
+def test_a_prediction_is_the_error_of_releases_of_a_table_like_the_simulated_one():
     generator = np.random.default_rng(3)
     rows = simulated_rows(NUMERIC, Guess(0.3, correlation=0.3))
     table = rows[generator.choice(len(rows), 4000, replace=False)]
@@ -457,7 +457,7 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     ]
 
 
-def test_what_nobody_told_widens_the_range_and_a_release_leaves_luck_alone():
+def test_missing_assumptions_widen_the_range_and_a_release_leaves_only_chance():
     asked = {"epsilon": 1.0, "mechanism": "matrix-laplace", "factors": ()}
     made = dpcov.release(correlated(3000, 6, seed=1), schema=NUMERIC, epsilon=5.0, seed=1)
     guesses = (None, Guess(0.3, correlation=0.2), Guess(like=made))

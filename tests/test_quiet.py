@@ -171,7 +171,7 @@ def test_no_secret_of_an_object_gets_out(capfd, caplog, form):
     assert SECRET not in outputs(None, capfd, caplog, heard)
 
 
-def test_control_the_libraries_do_tell(capfd, caplog):
+def test_control_the_libraries_do_quote_cells(capfd, caplog):
     with pytest.raises(pa.ArrowException) as caught:
         pa.Table.from_pandas(STRANGE["pandas, mixed"](Path()))
     assert SECRET in outputs(caught.value, capfd, caplog, [])

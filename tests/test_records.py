@@ -178,7 +178,7 @@ def test_with_records_that_are_lines_no_cell_changes_their_number(tmp_path, text
         assert len(read(tmp_path, text.encode(), width, **options)) == count
 
 
-def test_what_is_not_protected_is_told_by_the_options(tmp_path) -> None:
+def test_the_options_state_what_is_not_protected(tmp_path) -> None:
     (tmp_path / "t.csv").write_text("a\n")
 
     def told(**options) -> tuple[bool, int, str]:

@@ -327,7 +327,7 @@ def test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows(
 
 @pytest.mark.parametrize("columns", [1, 30, 200])
 @pytest.mark.parametrize("epsilon", [1e-2, 100.0, 1e4])
-def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, epsilon) -> None:
+def test_no_file_is_larger_than_the_space_that_is_reserved(tmp_path, columns, epsilon) -> None:
     table = np.random.default_rng(0).uniform(-1, 1, (500, columns))
     made = dpcov.release(table, lower=-1, upper=1, epsilon=epsilon)
     made.save(path := tmp_path / "r.json")

@@ -241,7 +241,7 @@ def test_a_private_release_has_no_stamp(page):
     ],
     ids=str,
 )
-def test_what_a_release_cannot_tell_is_said_to_be_so(options, said):
+def test_what_a_release_cannot_estimate_is_said_to_be_so(options, said):
     text = Outline(render(numeric(3, **{"rows": 300} | options))).text
     assert re.search(re.escape(said) if "$" in said else said, text)
 

@@ -83,7 +83,7 @@ def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
     assert np.all(real > 1.6 * sampling[1])  # so that sampling alone would fail
 
 
-def test_ends_are_about_the_coefficients_where_errors_are_told() -> None:
+def test_ends_are_about_the_coefficients_if_errors_are_stated() -> None:
     made = released()
     model = ridge(made, "y", 0.1)
     low, high = model.conf_int(0.5).T
@@ -337,7 +337,7 @@ def mean_errors(factor: float = 1.0) -> tuple[float, float]:
     return float(np.mean(plain)), float(np.mean(pulled))
 
 
-def test_a_drowned_mean_is_better_for_its_pull_to_the_midpoint() -> None:
+def test_a_mean_below_the_noise_is_better_for_its_pull_to_the_midpoint() -> None:
     plain, pulled = mean_errors()
     assert pulled < 0.7 * plain
 
@@ -416,7 +416,7 @@ def error_of_noise() -> float:
 
 
 @pytest.mark.slow
-def test_slopes_that_noise_drowns_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slopes_below_the_noise_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with_rule, clear = error_of_noise(), released(0.5)
     alpha = ridge_alpha(clear, "y", generator=simulation_generator(1))
     monkeypatch.setattr(choice, "DROWNED", float("inf"))

@@ -342,6 +342,6 @@ def test_pairs_reach_every_sensitivity_and_no_more(neighbors):
 
 
 @pytest.mark.parametrize(("runs", "columns"), [(10, 2), (True, 2), (1e5, 2), (1000, 1), (1000, 51)])
-def test_an_audit_that_would_tell_nothing_is_refused(runs, columns):
+def test_an_audit_that_would_show_nothing_is_refused(runs, columns):
     with pytest.raises(MechanismError):
         audited(Gaussian(), ZCDP(1.0), runs=runs, columns=columns)

@@ -319,7 +319,7 @@ def test_a_draft_is_no_schema_until_bounds_are_declared():
         Schema.parse(tomllib.loads(draft({"a": "number"}, FileOptions())))
 
 
-def test_indicators_are_told_from_numbers():
+def test_indicators_are_distinguished_from_numbers():
     schema = Schema.parse(
         {
             "columns": {

@@ -32,7 +32,7 @@ def test_every_spelling_of_an_id_is_one_person_and_no_two_ids_are(opened, name):
 
 
 @pytest.mark.parametrize("name", [name for name in LOCAL if name in sources_tables.FORMS])
-def test_the_same_table_gives_the_same_integers_through_every_door(opened, name):
+def test_the_same_table_gives_the_same_integers_in_every_source(opened, name):
     found = sources_tables.through(opened.found[name])
     assert found.tables == 2 * len(sources_tables.ROLES)
     assert found.differences == []
@@ -55,7 +55,7 @@ def test_records_with_line_breaks_are_the_rows_of_the_same_table_in_parquet(tmp_
         ("bytes", ["a"], "a "),
     ],
 )
-def test_the_oracle_of_ids_says_what_it_must(declared, same, other):
+def test_the_reference_of_ids_says_what_it_must(declared, same, other):
     missing = ("", "NA")
     assert len({identity(one, declared, missing) for one in same}) == 1
     assert identity(other, declared, missing) not in (None, identity(same[0], declared, missing))
@@ -66,7 +66,7 @@ def test_the_oracle_of_ids_says_what_it_must(declared, same, other):
 @pytest.mark.parametrize(
     "cell", [2.0**53 + 2, 1e20, 1.1111111111111111e31, np.float32(2**24 + 2), np.float16(2**11 + 2)]
 )
-def test_to_the_oracle_a_float_that_may_be_several_integers_is_nobody(declared, cell):
+def test_to_the_reference_a_float_that_can_be_several_integers_is_nobody(declared, cell):
     assert identity(cell, declared, ()) is None
     for sure in (2.0**53, np.float32(2**24), np.float16(2**11)):
         assert identity(sure, "integer", ()) == identity(int(sure), "integer", ()) is not None

@@ -24,7 +24,7 @@ LOCAL = tuple(source.name for source in local(Path()) if source.name not in OLD_
 SERVERS = {"postgresql", "spark"}
 
 
-def test_every_source_has_a_door_that_is_tried():
+def test_every_class_of_sources_has_a_tried_data_source():
     texts = (path.read_text() for path in Path(sources.__file__).parent.glob("*.py"))
     told = map(str.lower, re.findall(r'^    kind = "(.*)"$', "".join(texts), re.M))
     assert {word for word in told if word not in " ".join(LOCAL).lower()} == SERVERS
@@ -66,7 +66,7 @@ def test_neighbours_end_in_the_same_way_on_the_command_line(opened, tmp_path, na
     assert pairs.differences == []
 
 
-def test_control_the_harness_finds_every_fault_that_the_door_had(opened, tmp_path):
+def test_control_the_attack_finds_every_fault_that_the_readers_had(opened, tmp_path):
     found = sources_controls.figures(opened, tmp_path)
     assert [figure for figure in found if not figure.ok] == []
     assert int(found[0].found) >= 30

@@ -145,7 +145,7 @@ def test_the_worked_example_runs(cluster, tmp_path, monkeypatch):
     assert len(ledger.account().entries) == 1
 
 
-def test_maps_norms_and_noisy_looks_are_those_of_one_table(cluster):
+def test_maps_norms_and_pilot_queries_are_those_of_one_table(cluster):
     table = table_for(PLAIN)
     asked = {"schema": PLAIN, "rho": 1.0, "mechanism": "heavy-tailed", "seed": 4}
     found = dpcov.release(frame(cluster, table), **asked)
@@ -302,7 +302,7 @@ class Exploding(Encoder):
 
 
 @pytest.mark.parametrize("schema", [PLAIN, PERSONS], ids=["rows", "persons"])
-def test_an_error_on_a_worker_tells_nothing(cluster, schema, capfd):
+def test_an_error_on_a_worker_reveals_nothing(cluster, schema, capfd):
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -319,7 +319,7 @@ def test_an_error_on_a_worker_tells_nothing(cluster, schema, capfd):
     assert PLANTED not in cluster.log.read_text() + "".join(capfd.readouterr())
 
 
-def test_an_error_of_the_query_itself_tells_nothing_in_its_message(cluster):
+def test_an_error_of_the_query_itself_reveals_nothing_in_its_message(cluster):
     rows = frame(cluster, table_for(PLAIN))
     failing = rows.selectExpr("a", "b", f"raise_error(concat('{PLANTED}', a)) as c")
     typed = failing.selectExpr("a", "b", "cast(c as double) as c")

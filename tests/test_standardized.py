@@ -89,7 +89,7 @@ def worst(lattice, neighbors):
 
 @each_lattice
 @each_relation
-def test_neighbours_change_the_look_by_no_more_than_stated(lattice, neighbors):
+def test_neighbours_change_the_pilot_by_no_more_than_stated(lattice, neighbors):
     squared, absolute = worst(lattice, neighbors)
     of_law = standardized.pilot_sensitivities(lattice, neighbors)
     assert squared <= of_law[0]
@@ -124,7 +124,7 @@ def test_the_sensitivity_of_add_remove_breaks_replace_one_and_rows_break_persons
     st.sampled_from([0.3, 0.5, 1.0, 2.0, 7]),
     st.booleans(),
 )
-def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius, relative):
+def test_no_feature_of_a_row_is_longer_than_the_pilot_assumes(cells, radius, relative):
     schema = Schema.from_bounds(-1, 1, list("abcd"), radius=radius)
     lattice = Lattice(D, radius, 0.3)
     lattice = lattice.relative() if relative else lattice
@@ -135,7 +135,7 @@ def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius, re
 
 @each_lattice
 @each_relation
-def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
+def test_pilot_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
     epsilon, sides = Fraction(7, 8), 2 if neighbors == SWAP else 1
     laws = Standardized(trace_share=0.0).calibrate(lattice, PureDP(0.875), neighbors)
     _, absolute = standardized.pilot_sensitivities(lattice, neighbors)
@@ -151,7 +151,7 @@ def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
 
 @each_lattice
 @each_relation
-def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
+def test_pilot_radius_and_release_spend_exactly_rho(lattice, neighbors):
     sides = 2 if neighbors == SWAP else 1
     laws = Standardized(trace_share=0.0).calibrate(lattice, ZCDP(0.375), neighbors)
     squared, _ = standardized.pilot_sensitivities(lattice, neighbors)
@@ -231,7 +231,7 @@ def test_a_release_has_its_images_on_the_grid():
 
 
 @pytest.mark.parametrize(("features", "rows"), [(3, 1e6), (3, 3e4), (3, 3.0), (50, 1e6)])
-def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows):
+def test_a_directions_query_reaches_as_far_as_its_noise_lets_it(features, rows):
     """Noise of a direction is at its bar where the radius is largest, or at one of two ends."""
     lattice = Lattice(features, 2.0, 0.3)
     law = (
@@ -390,7 +390,7 @@ def looked(rows, law, seed):
     return standardized.look(rows.second_moments()[0], law, noise, rows.gaps)
 
 
-def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_scale():
+def test_a_mean_below_the_noise_stays_at_the_midpoint_and_features_keep_their_scale():
     rows = open_rows(narrow(50), NARROW)
     laws = Standardized().calibrate(rows.lattice(), PureDP(0.01), ADD)
     found = [looked(rows, laws.look, seed) for seed in range(5)]

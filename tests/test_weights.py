@@ -227,7 +227,7 @@ def test_a_weighted_release_survives_its_file(tmp_path: Path) -> None:
     assert loaded.schema.weight == weighted().weight
 
 
-def test_the_command_line_tells_the_sum_of_the_weights(tmp_path: Path, capsys: Any) -> None:
+def test_the_command_line_prints_the_sum_of_the_weights(tmp_path: Path, capsys: Any) -> None:
     from dpcov import cli
 
     FRAME.to_csv(tmp_path / "t.csv", index=False)

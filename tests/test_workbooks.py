@@ -93,7 +93,7 @@ def test_a_release_says_that_broken_xml_is_refused(tmp_path):
 # What cells say
 
 
-def test_dates_are_told_by_their_formats_and_days_begin_in_1900_or_1904(tmp_path):
+def test_dates_are_recognised_by_their_formats_and_days_begin_in_1900_or_1904(tmp_path):
     days = [date(1900, 1, 1), date(1900, 2, 28), date(1900, 3, 1), date(2024, 3, 8)]
     for how in ({}, {"strict": True}):
         assert column(tmp_path, *days, **how) == [f"{day} 00:00:00" for day in days]

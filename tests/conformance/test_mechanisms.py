@@ -168,7 +168,7 @@ def test_a_release_survives_its_file(case, tmp_path):
 
 @pytest.mark.parametrize("n", [0, 1, 300, None])
 @add_remove
-def test_files_of_n_and_of_n_plus_one_rows_look_alike(case, n):
+def test_files_of_n_and_of_n_plus_one_rows_have_the_same_form(case, n):
     n = case.enough if n is None else n
     made = [seeded_or_refused(case, table(k)) for k in (n, n + 1)]
     if None in made:
@@ -411,7 +411,7 @@ def test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept(kind):
             mechanism_named(kind.name, **{name: object()})
 
 
-def test_what_a_type_error_says_is_not_told():
+def test_the_text_of_a_type_error_is_not_shown():
     with pytest.raises(MechanismError, match="alpha must be above 0, not 'a tenth'") as caught:
         mechanism_named("heavy-tailed", alpha="a tenth")
     assert caught.value.__cause__ is None

@@ -35,7 +35,7 @@ def integers(matrix):
 @pytest.mark.parametrize(
     ("order", "skew"), [(1, 0), (4, 0), (4, 2**18 + 5), (4, 2**20 + 7), (3, 2**25 + 3)]
 )
-def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(order, skew):
+def test_distances_that_floats_cannot_distinguish_from_the_radius_are_decided_rightly(order, skew):
     """A = 5 c and B = 6 c are 0.2 apart in one direction of any basis; one more is too far."""
     c = 10**30
     basis = integers(np.eye(order)) + integers(skew * np.tri(order, k=-1))

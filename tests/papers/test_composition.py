@@ -60,7 +60,7 @@ def test_the_mu_of_a_pure_epsilon_meets_its_corner(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_randomised_response_is_no_easier_to_tell_than_its_gaussian(epsilon):
+def test_randomised_response_is_no_easier_to_detect_than_its_gaussian(epsilon):
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
 
     def excess(mu):

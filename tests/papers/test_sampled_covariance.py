@@ -130,12 +130,12 @@ def test_draws_follow_the_law_of_covariances_of_samples(draws):
     assert rejections(*statistics_of(draws)) > 1e-3
 
 
-def test_another_scale_or_number_of_samples_is_told_apart(draws):
+def test_another_scale_or_number_of_samples_is_detected(draws):
     assert rejections(*statistics_of(draws, scale=1.25)) < 1e-6
     assert rejections(*statistics_of(draws), samples=SAMPLES + 1) < 1e-6
 
 
-def test_a_root_on_the_wrong_side_is_told_apart(draws, monkeypatch):
+def test_a_root_on_the_wrong_side_is_detected(draws, monkeypatch):
     """Broken: L' B B' L."""
     from dpcov.papers.primitives import sampled_covariance
 

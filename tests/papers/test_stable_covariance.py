@@ -124,7 +124,7 @@ def test_as_many_rows_as_stated_are_enough_and_half_are_not(mechanism):
 
 
 @BOTH
-def test_persons_are_judged_by_all_their_rows(mechanism):
+def test_persons_are_scored_by_all_their_rows(mechanism):
     rows, round_map = normal_rows(60_000, 100.0)
     unit = {"column": "id", "type": "integer", "max_rows": 2}
     schema = Schema.parse(

@@ -78,7 +78,7 @@ def nearly_tied(n, above):
 
 @pytest.mark.parametrize("n", [3, 10])
 @pytest.mark.parametrize("above", [False, True])
-def test_leverages_that_floats_cannot_tell_from_the_bound_are_decided_rightly(n, above):
+def test_leverages_that_floats_cannot_distinguish_from_the_bound_are_decided_rightly(n, above):
     units = nearly_tied(n, above)
     exact = [h > Fraction(1, n) for h in exact_leverages(units)]
     assert exact[0] is above

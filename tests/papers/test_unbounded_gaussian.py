@@ -180,7 +180,7 @@ def test_all_steps_together_keep_the_budget(budget, neighbors):
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e10])
-def test_what_looks_leave_goes_to_the_release(monkeypatch, condition):
+def test_the_rest_of_the_budget_after_queries_goes_to_the_release(monkeypatch, condition):
     costs, given = [], []
     votes, average = EigenvalueEstimator.__call__, StableAverage.__call__
     final = unbounded_gaussian.release_mapped
