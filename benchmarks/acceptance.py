@@ -307,7 +307,7 @@ def biases(rows: Sequence[Row]) -> list[Row]:
     return sorted(found, key=lambda row: -row["from"])
 
 
-def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def summarised(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return all figures, by title."""
     cells = cells_of(rows)
     absent = [cell._asdict() for cell, field in cells.items() if DEFAULT not in field]
@@ -345,9 +345,11 @@ def over_former(cells: Cells) -> list[Row]:
 
 
 def _ratio(
-    fields: Sequence[dict[str, Entry]], method: str, key: str, told: Callable[[Vector], Any]
+    fields: Sequence[dict[str, Entry]], method: str, key: str, reported: Callable[[Vector], Any]
 ) -> float:
-    logs = [np.log(told(field[method][key]) / told(field["before"][key])) for field in fields]
+    logs = [
+        np.log(reported(field[method][key]) / reported(field["before"][key])) for field in fields
+    ]
     return float(np.exp(np.mean(logs)))
 
 
@@ -357,15 +359,15 @@ def main() -> int:
     asked = parser.parse_args()
     rows = Kept(f"methods-{asked.part}.json", f"make entrants PART={asked.part}").ended()
     former = asked.part == FORMER
-    found = {"Over the default before": over_former(cells_of(rows))} if former else judged(rows)
+    found = {"Over the default before": over_former(cells_of(rows))} if former else summarised(rows)
     for title, rows in found.items():
         missed = sum(not row.get("ok", True) for row in rows)
         shown = len(rows) if len(rows) < MANY else max(SHOWN, missed)
         show(f"{title} ({missed} of {len(rows)} beyond)", rows[:shown])
-    told = [{"part": title, **row} for title, rows in found.items() for row in rows]
+    reported = [{"part": title, **row} for title, rows in found.items() for row in rows]
     name = FILES.get(asked.part, f"acceptance-{asked.part}.json")
-    write(name, f"make bench NAME={Path(__file__).stem} ARGS={asked.part}", told)
-    return int(not all(row.get("ok", True) for row in told))
+    write(name, f"make bench NAME={Path(__file__).stem} ARGS={asked.part}", reported)
+    return int(not all(row.get("ok", True) for row in reported))
 
 
 if __name__ == "__main__":

@@ -257,7 +257,7 @@ MADE: dict[str, Callable[[np.random.Generator], Table]] = {
 }
 
 
-def told(schema: Schema) -> dict[str, Any]:
+def reported(schema: Schema) -> dict[str, Any]:
     """Return the parts of a schema's columns that every version can read."""
     declared, kept = schema.model_dump()["columns"].items(), ("kind", "lower", "upper", "levels")
     return {name: {key: it[key] for key in kept if key in it} for name, it in declared}
@@ -269,10 +269,10 @@ def table_named(name: str) -> Table:
         with TemporaryDirectory() as folder:
             write_table(Path(folder))
             frame = pd.read_csv(Path(folder, "health.csv"))
-            return Table(frame, told(Schema.load(Path(folder, "health.toml"))))
+            return Table(frame, reported(Schema.load(Path(folder, "health.toml"))))
     if name in TASKS:
         task = TASKS[name]()
-        return Table(task.frame, told(task.schema))
+        return Table(task.frame, reported(task.schema))
     if name == "breast cancer":
         bounds = [(0, 50), (0, 50), (0, 300), (0, 5000), *6 * [(0, 1)]]
         return numbers(datasets.breast_cancer()[:, :10], bounds)

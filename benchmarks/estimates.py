@@ -62,8 +62,8 @@ def measured(job: tuple[str, str, int, str]) -> list[Row]:
             rows.append(row | {"refused": refused, "nothing": nothing(truth)})
             if not refused:
                 again = [estimated(Path(one["out"])) for one in asked[at * seeds :][:seeds]]
-                for of, told in (("before", found), ("now", again)):
-                    each = [errors(one, truth) for one in told]
+                for of, reported in (("before", found), ("now", again)):
+                    each = [errors(one, truth) for one in reported]
                     rows[-1][of] = {key: rounded(one[key] for one in each) for key in FIGURES}
     return rows
 
@@ -125,10 +125,10 @@ def main() -> int:
     single = beyond([pair for figure in FIGURES for pair in found[figure]], MOST)
     show("This version's errors over the earlier one's", ratios)
     show("Cells", single[:20])
-    told = [{"part": "means", **row} for row in ratios]
-    told += [{"part": "cells", **row} for row in single]
-    write("estimates.json", "make bench NAME=estimates", told)
-    return int(not kept.done() or not all(row["ok"] for row in told))
+    reported = [{"part": "means", **row} for row in ratios]
+    reported += [{"part": "cells", **row} for row in single]
+    write("estimates.json", "make bench NAME=estimates", reported)
+    return int(not kept.done() or not all(row["ok"] for row in reported))
 
 
 if __name__ == "__main__":

@@ -213,8 +213,8 @@ def in_postgres(link: str) -> Iterator[Cell]:
 
 def cpu_of_sessions(server: int) -> float:
     """Return CPU seconds of the server's processes that have ended."""
-    told = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[13]) + int(told[14])) / os.sysconf("SC_CLK_TCK")
+    reported = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
+    return (int(reported[13]) + int(reported[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:

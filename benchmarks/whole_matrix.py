@@ -68,7 +68,7 @@ def prepared_named(name: str) -> PreparedTable:
     table = table_named(name)
     schema = Schema.parse(table.declared())
     source = RememberedRows(schema, open_source(table.frame, FileOptions(), ()), threads=1)
-    return PreparedTable(name, "judged", source, source)
+    return PreparedTable(name, "benchmark", source, source)
 
 
 def answer(method: str, table: str, asked: dict[str, Any]) -> Any:
@@ -89,13 +89,15 @@ def answer(method: str, table: str, asked: dict[str, Any]) -> Any:
     except DpcovError as error:
         return type(error).__name__
     lattice, features = prepared.source.lattice(), prepared.source.schema.variables
-    count, means, covariance = told(moment, lattice.intercept_units * lattice.step, lattice.radius)
+    count, means, covariance = answer_of(
+        moment, lattice.intercept_units * lattice.step, lattice.radius
+    )
     centers = np.array([feature.center for feature in features])
     scales = np.array([feature.scale for feature in features])
     return count, centers + scales * means, covariance * np.outer(scales, scales)
 
 
-def told(moment: Matrix, intercept: float, radius: float) -> tuple[float, Matrix, Matrix]:
+def answer_of(moment: Matrix, intercept: float, radius: float) -> tuple[float, Matrix, Matrix]:
     """Count, means and covariance, from a second moment of rows with this intercept last."""
     count = max(1.0, moment[-1, -1] / intercept**2)
     means = np.clip(moment[:-1, -1] / (count * intercept), -1, 1)

@@ -161,16 +161,16 @@ def floor_and_pass(path: Path) -> Any:
 
     file = pq.ParquetFile(path, buffer_size=BATCH_ROWS, pre_buffer=False)
     names, rows = file.schema_arrow.names, file.metadata.row_group(0).num_rows
-    room = np.empty((len(names) + 1, rows))
-    room[-1] = 1.0
+    buffer = np.empty((len(names) + 1, rows))
+    buffer[-1] = 1.0
     total: Any = 0.0
     for group in range(file.num_row_groups):
-        for name, out in zip(names, room, strict=False):
+        for name, out in zip(names, buffer, strict=False):
             column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
             values = column.chunk(0).to_numpy()
             np.rint(values, out=out[: len(values)])
         for start in range(0, file.metadata.row_group(group).num_rows, BLOCK_ROWS):
-            block = room[:, start : start + BLOCK_ROWS]
+            block = buffer[:, start : start + BLOCK_ROWS]
             total = block @ block.T
     return total
 

@@ -96,8 +96,8 @@ def pytest_runtest_teardown(item):
 
 def pytest_runtest_logreport(report):
     if report.when == "teardown":
-        told = sum(value for name, value in report.user_properties if name == "cpu")
-        SPENT[report.nodeid.partition("::")[0]] += told
+        reported = sum(value for name, value in report.user_properties if name == "cpu")
+        SPENT[report.nodeid.partition("::")[0]] += reported
 
 
 def pytest_sessionfinish(session):
@@ -109,5 +109,5 @@ def pytest_sessionfinish(session):
 def pytest_terminal_summary(terminalreporter):
     for file, seconds in SPENT.most_common():
         if seconds > CPU_SECONDS:
-            told = f"{file} took {seconds:.0f} s of CPU: {CPU_SECONDS} s are its share"
-            terminalreporter.write_line(told, yellow=True)
+            reported = f"{file} took {seconds:.0f} s of CPU: {CPU_SECONDS} s are its share"
+            terminalreporter.write_line(reported, yellow=True)

@@ -33,11 +33,11 @@ class OneAfterAnother(Rows):
 
 def kinds_asked(make: Callable[[Rows], Release], parts: int, one: Rows, other: Rows) -> list[str]:
     """Return the queries of a mechanism of so many parts whose map depends on the first answer."""
-    same, changed, looked = (
+    same, changed, queried = (
         OneAfterAnother(*readers)
         for readers in ([one] * parts, [one] * (parts - 1) + [other], [other] + [one] * (parts - 1))
     )
-    made, after, before = (make(rows) for rows in (same, changed, looked))
+    made, after, before = (make(rows) for rows in (same, changed, queried))
     assert np.array_equal(made.linear_map, after.linear_map)
     assert np.array_equal(made.center, after.center)
     assert made.lattice == after.lattice

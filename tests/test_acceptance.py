@@ -156,11 +156,11 @@ def test_an_error_that_rises_with_the_budget_is_caught_and_others_are_not_compar
 
 def test_means_that_are_off_to_one_side_are_caught_and_noise_is_not():
     count, stated = 1600, [2.0, 2.0]
-    told = {"seeds": list(range(count)), "stated": [stated] * count}
+    reported = {"seeds": list(range(count)), "stated": [stated] * count}
     noise = GENERATOR.normal(scale=2, size=(count, 2))
-    found = acceptance.biases([row("now", off=noise.tolist(), **told)])
+    found = acceptance.biases([row("now", off=noise.tolist(), **reported)])
     assert all(one["ok"] for one in found)
-    off = [row("now", off=np.add(noise, [0, 1]).tolist(), **told)]
+    off = [row("now", off=np.add(noise, [0, 1]).tolist(), **reported)]
     found = acceptance.biases(off)
     assert [(one["column"], one["ok"]) for one in found] == [(1, False), (0, True)]
     assert found[0]["bias"] == pytest.approx(0.5, abs=0.15)
@@ -181,9 +181,9 @@ def test_who_refuses_does_not_compete_and_the_default_may_not():
     refused = {"table": "a", "method": "other", "rows": 10_000, "rho": 0.5, "refused": ["no"]}
     found = acceptance.cells_of([row("now"), row("other"), {**refused, "seeds": [77]}])
     assert list(only(found.values())) == ["now"]
-    told = acceptance.judged([{**refused, "method": "now", "seeds": [0]}, row("other")])
-    assert not only(told["Cells in which the default refuses"])["ok"]
-    assert not acceptance.judged([row("now")])["Cells in which the default refuses"]
+    reported = acceptance.summarised([{**refused, "method": "now", "seeds": [0]}, row("other")])
+    assert not only(reported["Cells in which the default refuses"])["ok"]
+    assert not acceptance.summarised([row("now")])["Cells in which the default refuses"]
 
 
 def test_an_error_that_nobody_can_have_is_no_tie():
@@ -205,16 +205,16 @@ def test_seeds_of_several_runs_are_put_together():
 def test_the_moment_as_a_whole_and_seconds_are_held_against_the_former_default():
     """Medians of seconds ignore one slow release; everything above a threshold is reported."""
 
-    def told(times, seconds):
+    def reported(times, seconds):
         goal, former = (
             in_all(name, seconds=[1.0, 1.0, 1.0]) for name in ("now, frobenius", "before")
         )
         own = in_all("now", times, seconds=[99.0, *2 * [seconds]])
         return acceptance.over_former(cells(own, goal, former))
 
-    assert len(told(1.0, 1.0)) == len(TABLES)
-    fast, slow = (np.mean([one["seconds"] for one in told(0.7, at)]) for at in (1.9, 2.1))
+    assert len(reported(1.0, 1.0)) == len(TABLES)
+    fast, slow = (np.mean([one["seconds"] for one in reported(0.7, at)]) for at in (1.9, 2.1))
     assert (fast, slow) == pytest.approx((1.9, 2.1))
-    assert all(one["ok"] for one in told(0.7, 1.9))
-    assert not any(one["ok"] for one in [*told(0.7, 2.1), *told(1.5, 1.0)])
-    assert {one["where"] for one in told(1.0, 1.0)} == {"rho"}
+    assert all(one["ok"] for one in reported(0.7, 1.9))
+    assert not any(one["ok"] for one in [*reported(0.7, 2.1), *reported(1.5, 1.0)])
+    assert {one["where"] for one in reported(1.0, 1.0)} == {"rho"}

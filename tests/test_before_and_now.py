@@ -81,8 +81,8 @@ def test_peers_reproduce_the_table_if_the_budget_is_huge_and_not_if_it_is_small(
 
 def test_another_intercept_is_another_count():
     moment = np.array([[2.0, 0.5], [0.5, 1.0]])
-    assert whole_matrix.told(moment, 0.5, 1.0)[0] == 4
-    assert whole_matrix.told(moment, 1.0, 1.0)[0] == 1
+    assert whole_matrix.answer_of(moment, 0.5, 1.0)[0] == 4
+    assert whole_matrix.answer_of(moment, 1.0, 1.0)[0] == 1
 
 
 def test_rows_are_kept_by_budget_with_an_error_for_each_seed():
@@ -111,10 +111,10 @@ def test_a_version_reads_the_kinds_of_columns_that_it_knows(monkeypatch):
     """Of the demo, which declares counts and flags. Control: this one, as if it were earlier."""
     asked = [{"epsilon": 1.0, "seed": 0}]
     demo = before_and_now.table_named("demo")
-    (told,) = before_and_now.released(demo, asked, None, "tune")
+    (answer_of,) = before_and_now.released(demo, asked, None, "tune")
     (plain,) = before_and_now.released(demo, asked, str(ROOT / "src"), "tune")
-    assert told[2].shape == plain[2].shape
-    assert not np.array_equal(told[2], plain[2])
+    assert answer_of[2].shape == plain[2].shape
+    assert not np.array_equal(answer_of[2], plain[2])
 
 
 def test_a_refusal_has_a_word_and_no_errors(monkeypatch):

@@ -35,7 +35,7 @@ TOML = "\n".join(
 ROWS = 200
 
 
-def told(data, file=None, **columns) -> list[str]:
+def reported(data, file=None, **columns) -> list[str]:
     """Return sentences about a table under the schema above; some columns can differ."""
     document = {"version": 2, "columns": COLUMNS | columns, "file": file or {}}
     schema = Schema.parse(document)
@@ -189,7 +189,7 @@ def test_a_whole_table_has_nothing_odd(tmp_path):
     (tmp_path / "p.csv").write_text(
         "age,dose,sex,born\n30,1,m,1990-12-31\n30,1,f,1990-12-31\n1,1,x,2000-01-01\n"
     )
-    assert told(tmp_path / "p.csv") == [
+    assert reported(tmp_path / "p.csv") == [
         "dpcov can read every cell. No cell is missing or outside its bounds."
     ]
 
@@ -206,7 +206,7 @@ def test_a_whole_table_has_nothing_odd(tmp_path):
 def test_numbers_of_another_country_are_reported_with_what_to_declare(tmp_path, cell, words):
     rows = f'30,"{cell}",m,1990-12-31\n' * 3
     (tmp_path / "p.csv").write_text(f"age,dose,sex,born\n{rows}")
-    found = " ".join(told(tmp_path / "p.csv"))
+    found = " ".join(reported(tmp_path / "p.csv"))
     assert "dose: 100.0% of the cells are not a number (more than 1%)." in found
     assert (
         f"dose: 100.0% of these unreadable cells would be numbers with {words} under [file]."
@@ -216,12 +216,12 @@ def test_numbers_of_another_country_are_reported_with_what_to_declare(tmp_path, 
 
 def test_records_of_another_length_and_the_plausible_separator(tmp_path):
     (tmp_path / "p.csv").write_text("30;1;m;1990-12-31\n" * 9 + "30,1,m,1990-12-31\n")
-    found = told(tmp_path / "p.csv", {"header": False})
+    found = reported(tmp_path / "p.csv", {"header": False})
     assert found[:2] == [
         "In 90.0% of the records, the number of cells or a quote is wrong.",
         'With separator = ";" under [file], 90.0% of the records would be valid.',
     ]
-    few = told(tmp_path / "p.csv", {"header": False, "separator": ";"})
+    few = reported(tmp_path / "p.csv", {"header": False, "separator": ";"})
     assert not any("With separator" in sentence for sentence in few)
 
 
@@ -239,7 +239,7 @@ def test_records_of_another_length_and_the_plausible_separator(tmp_path):
 def test_an_encoding_that_seems_wrong(tmp_path, raw, declared, words):
     text = b"age,dose,sex,born\n30,1,m,1990-12-31\n30,1," + raw + b",1990-12-31\n"
     (tmp_path / "p.csv").write_bytes(text)
-    found = " ".join(told(tmp_path / "p.csv", {"encoding": declared}))
+    found = " ".join(reported(tmp_path / "p.csv", {"encoding": declared}))
     assert words in found if words else "encoding" not in found
 
 

@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 RELEASE = EXAMPLES["release"]
 PLAN = "plan people.toml --rows 400 --mechanism gaussian"
 FREE = {"demo", "check"}  # a story, and what is for a terminal alone
-TELLING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
+PRINTING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
 DOING = [
     fresh(name, ".csv" * (name in ANALYSES))
     for name, options in OPTIONS.items()
@@ -38,13 +38,13 @@ def run(run, tmp_path: Path):
 def test_every_command_that_prints_has_json_and_every_one_that_acts_has_quiet() -> None:
     silent = {name for name, options in OPTIONS.items() if not {"--json", "--quiet"} & options}
     assert silent == FREE
-    assert len(TELLING) > 15 < len(DOING) + 3
+    assert len(PRINTING) > 15 < len(DOING) + 3
     for options in OPTIONS.values():
         assert ("-q" in options) == ("--quiet" in options)
         assert ("--force" in options) == ("--out" in options)
 
 
-@pytest.mark.parametrize("line", TELLING)
+@pytest.mark.parametrize("line", PRINTING)
 def test_json_is_one_document_and_nothing_else(run, line: str) -> None:
     shown = run(f"{line} --json")
     assert (shown.code, shown.err) == (0, "")

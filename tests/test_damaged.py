@@ -117,16 +117,16 @@ def outcomes(*before: str) -> tuple[int, str]:
 
 
 def test_a_damaged_table_is_refused_by_an_error_of_ours():
-    code, told = outcomes()
+    code, reported = outcomes()
     assert code == 0
-    assert told.count("refused") == 2 * len(DAMAGED), told
+    assert reported.count("refused") == 2 * len(DAMAGED), reported
 
 
 def test_control_unchecked_it_would_crash_or_be_read():
-    code, told = outcomes(
+    code, reported = outcomes(
         "from dpcov.rows.sources import arrow", "arrow._check = lambda column: None"
     )
-    assert code < 0 or " read" in told
+    assert code < 0 or " read" in reported
 
 
 def test_whatever_bytes_cells_hold_a_whole_table_passes():

@@ -288,7 +288,7 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
     (tmp_path / "s.toml").write_text(
         'version = 2\n[columns.a]\nkind = "number"\nlower = 0\nupper = 10\n'
     )
-    told = set()
+    reported = set()
     for records in (31, 7777, 12_341):
         (tmp_path / "f.csv").write_text("a\n" + "1\n" * records)
         done = run(
@@ -296,13 +296,13 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
             f"{tmp_path}/r.json --force --neighbors replace-one --rows 50 --mechanism gaussian"
         )
         assert done.code == 0
-        told.add(done.out + done.err)
+        reported.add(done.out + done.err)
         assert json.loads((tmp_path / "r.json").read_text())["unit_count"] == 50
         found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
         assert found[0] == f"The table has {records:,} rows, but the schema or --rows declares 50."
         found = _sentences(diagnose(tmp_path / "f.csv", schema_of()), schema_of())
         assert "rows" not in " ".join(found)
-    assert len(told) == 1
+    assert len(reported) == 1
     (tmp_path / "f.csv").write_text("a\n" + "1\n" * 50)
     found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
     assert "declared" not in found[0]

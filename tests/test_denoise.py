@@ -173,10 +173,10 @@ def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, 
     whole = np.linalg.norm(found, axis=(2, 3)).mean(axis=0)
     assert whole[0] < most * whole[1]
     of_columns = np.sqrt(np.mean(np.diagonal(found, axis1=2, axis2=3) ** 2, axis=(0, 2)))
-    told = math.sqrt(law.diagonal_variance)  # by the noisy diagonal
-    assert of_columns[0] < 1.1 * told
+    reported = math.sqrt(law.diagonal_variance)  # by the noisy diagonal
+    assert of_columns[0] < 1.1 * reported
     if own != (1, 1):  # which eigenvalues alone hide
-        assert of_columns[1] > 2 * told
+        assert of_columns[1] > 2 * reported
 
 
 @each_law
@@ -194,8 +194,8 @@ def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
         made = [shrink(noisy, law, trace, generator, directions=v) for v in (None, known, other)]
         found.append([np.linalg.norm(one - true) for one in made])
         assert np.linalg.eigvalsh(made[1])[0] > 0.1 * trace / d
-    plain, told, wrong = np.mean(found, axis=0)
-    assert told < 0.7 * plain
+    plain, reported, wrong = np.mean(found, axis=0)
+    assert reported < 0.7 * plain
     assert wrong < 1.03 * plain
 
 
@@ -223,10 +223,10 @@ def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, streng
     for _ in range(12):
         noisy = true + law.simulate(generator)
         error = np.sum((estimated(noisy) - true) ** 2) / law.frobenius_squared
-        told = [share_left(noisy, of, estimated, generator) for of in (law, law.rescaled(0.7))]
-        found.append([error, *told])
-    error, told, wrong = np.mean(found, axis=0)
-    assert told == pytest.approx(error, abs=3 / d)
+        reported = [share_left(noisy, of, estimated, generator) for of in (law, law.rescaled(0.7))]
+        found.append([error, *reported])
+    error, reported, wrong = np.mean(found, axis=0)
+    assert reported == pytest.approx(error, abs=3 / d)
     assert wrong > error + 0.3
 
 
@@ -404,8 +404,8 @@ def test_the_public_gate_depends_on_the_number_of_rows_only():
 @pytest.mark.parametrize("trace", [-(10**25), -1, 0, 1, 10**25])
 def test_any_private_trace_gives_a_finite_matrix(method, trace):
     for mechanism in ("matrix-laplace", "standardized"):
-        told = replace(released(500, mechanism=mechanism), published_trace=trace)
-        made = denoise(told, method)
+        reported = replace(released(500, mechanism=mechanism), published_trace=trace)
+        made = denoise(reported, method)
         assert np.isfinite(made.second_moment()).all()
         assert np.isfinite(made.covariance()).all()
         if trace <= 0 and method == "project" and mechanism == "matrix-laplace":

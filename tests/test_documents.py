@@ -51,8 +51,8 @@ def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     files, words, _ = zip(*BATTERY, strict=True)
     wanted = "|".join(words).replace("|", " or ")
     line = f"-m pytest -v -p no:cacheprovider {' '.join(files)} -k '{wanted}'"
-    told = shell(f"PYTHONPATH=src {shlex.quote(sys.executable)} {line}", changed_tree)
-    passed = [line for line in told.splitlines() if " PASSED" in line]
+    reported = shell(f"PYTHONPATH=src {shlex.quote(sys.executable)} {line}", changed_tree)
+    passed = [line for line in reported.splitlines() if " PASSED" in line]
     for tests, word, least in BATTERY:
         own = [line for line in passed if line.startswith(tuple(tests.split()))]
         assert len([line for line in own if re.search(word, line)]) >= least, tests

@@ -329,11 +329,11 @@ def test_a_table_of_intervals_has_each_entry_once_and_marks_those_below_the_nois
 def test_a_warning_counts_what_is_below_the_noise_and_what_is_not_trusted() -> None:
     sure, clear = {"trusted": np.ones((3, 3), bool)}, {"below_noise": np.zeros((3, 3), bool)}
     assert of_matrix(**sure, **clear).warning is None
-    told = of_matrix(**sure).warning  # 0 is in the first interval alone
-    assert told is not None
-    assert told.startswith("1 of 9 figures is below the noise level: the 95% interval")
-    told = of_matrix(**clear).warning
-    assert told is not None
-    assert told.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
+    reported = of_matrix(**sure).warning  # 0 is in the first interval alone
+    assert reported is not None
+    assert reported.startswith("1 of 9 figures is below the noise level: the 95% interval")
+    reported = of_matrix(**clear).warning
+    assert reported is not None
+    assert reported.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
     assert "may cover more than asked" in str(of_matrix(for_clipped_rows=True).warning)
     assert str(of_matrix(clipped=True, **clear).warning).startswith(f"{CLIPPED} 6 of 9")

@@ -50,10 +50,10 @@ def story(name, folder, data, form):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
-    told = story("hospital", tmp_path, tmp_path, form)
+    reported = story("hospital", tmp_path, tmp_path, form)
     folder = tmp_path / "hospital"
-    assert "any one person (column 'patient', at most 4 rows each)" in told
-    assert "A second release: Not enough budget" in told
+    assert "any one person (column 'patient', at most 4 rows each)" in reported
+    assert "A second release: Not enough budget" in reported
     assert dpcov.Ledger.open(folder / "ward.ledger").account().left == {"epsilon": 0.5}
     assert "The ward" in (folder / "ward.html").read_text(encoding="utf-8")
 
@@ -62,9 +62,9 @@ def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
 def test_the_census_estimates_the_fraction_of_women_to_a_hundredth(data, form, tmp_path):
-    told = story("census", tmp_path, data, form)
-    assert ("the Adult table" in told) == (data == DATA)
-    assert float(told.split("off by ")[1].split()[0]) < 0.01
+    reported = story("census", tmp_path, data, form)
+    assert ("the Adult table" in reported) == (data == DATA)
+    assert float(reported.split("off by ")[1].split()[0]) < 0.01
     made = dpcov.load(tmp_path / "census" / "census.release.json")
     assert len(made.columns) == (105 if data == DATA else 14)
 
@@ -73,9 +73,9 @@ def test_the_census_estimates_the_fraction_of_women_to_a_hundredth(data, form, t
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
 def test_the_laboratory_finds_that_two_scores_of_one_scale_belong_together(data, form, tmp_path):
-    told = story("laboratory", tmp_path, data, form)
-    assert ("recordings are real" in told) == (data == DATA)
-    assert "motor_UPDRS - total_UPDRS" in told.split("the strongest:")[1].splitlines()[1]
+    reported = story("laboratory", tmp_path, data, form)
+    assert ("recordings are real" in reported) == (data == DATA)
+    assert "motor_UPDRS - total_UPDRS" in reported.split("the strongest:")[1].splitlines()[1]
     document = json.loads((tmp_path / "laboratory" / "voices.release.json").read_text())
     assert document["mechanism"] == "standardized"
     assert "<svg" in (tmp_path / "laboratory" / "voices.svg").read_text()

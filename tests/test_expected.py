@@ -45,8 +45,8 @@ def ratio(releases: list[Release], claimed: list[Release]) -> float:
     realised = np.mean([np.abs(made.correlation() - TRUTH)[BELOW] for made in releases])
     generator = simulation_generator(1)
     expected = [correlation_standard_errors(made, generator=generator) for made in claimed]
-    told = np.mean([error[BELOW] for error in expected if error is not None])
-    return float(np.sqrt(2 / np.pi) * told / realised)
+    reported = np.mean([error[BELOW] for error in expected if error is not None])
+    return float(np.sqrt(2 / np.pi) * reported / realised)
 
 
 REQUESTS: list[dict[str, Any]] = [
@@ -71,9 +71,9 @@ def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
     """There is none here, but the counts of rows by length leave some plausible."""
     releases = repeats(**request_)
     alone = [replace(made, lengths=None) for made in releases[:CLAIMED]]
-    told = ratio(releases, releases[:CLAIMED])
-    assert ratio(releases, alone) < told
-    assert 1.0 <= told <= UNSEEN
+    reported = ratio(releases, releases[:CLAIMED])
+    assert ratio(releases, alone) < reported
+    assert 1.0 <= reported <= UNSEEN
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:
@@ -145,9 +145,9 @@ def test_correlations_below_the_noise_level_are_counted() -> None:
     """By the interval that `intervals` have for the noise alone."""
     clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)
     found = correlation_errors(few)
-    told = dpcov.intervals(few, "correlation", sampling=False)
+    reported = dpcov.intervals(few, "correlation", sampling=False)
     assert found is not None
-    assert np.array_equal(found.below, (told.low <= 0) & (told.high >= 0))
+    assert np.array_equal(found.below, (reported.low <= 0) & (reported.high >= 0))
     assert np.array_equal(found.errors, correlation_standard_errors(few))
     high = int(np.sum(found.below[BELOW]))
     assert 0 < high < 10
@@ -251,7 +251,7 @@ def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As they may be to first order, at many columns."""
-    made, told = repeats(1)[0], []
+    made, reported = repeats(1)[0], []
     found = correlation_errors(made, generator=simulation_generator(1))
     assert found is not None
     errors = found.errors
@@ -261,8 +261,8 @@ def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
         text = summary(made).summary()
         line = re.search(r"noise: ± ([\d.]+) on average, ± ([\d.]+) at worst", text)
         assert line is not None
-        told.append([float(number) for number in line.groups()])
+        reported.append([float(number) for number in line.groups()])
     reach = errors[BELOW] * 1.96
-    assert told[0] == pytest.approx([reach.mean(), reach.max()], abs=6e-4)
-    assert told[1][1] == 1.0
-    assert told[1][0] == pytest.approx(np.minimum(300 * reach, 1).mean(), abs=6e-4)
+    assert reported[0] == pytest.approx([reach.mean(), reach.max()], abs=6e-4)
+    assert reported[1][1] == 1.0
+    assert reported[1][0] == pytest.approx(np.minimum(300 * reach, 1).mean(), abs=6e-4)

@@ -108,7 +108,7 @@ def with_shared_texts(folder: Path) -> Path:
 
     def change(part: str, content: bytes) -> str:
         kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
-        told = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+        reported = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
         text = content.decode()
         if part.endswith("sheet1.xml"):
             return re.sub(r't="inlineStr"><is>(.*?)</is></c>', shared, text, flags=re.DOTALL)
@@ -116,7 +116,7 @@ def with_shared_texts(folder: Path) -> Path:
             more = f'<Relationship Type="{kind}" Target="sharedStrings.xml" Id="rId9"/>'
             return text.replace("</Relationships>", f"{more}</Relationships>")
         if part == "[Content_Types].xml":
-            more = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{told}"/>'
+            more = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{reported}"/>'
             return text.replace("</Types>", f"{more}</Types>")
         return text
 
@@ -514,13 +514,13 @@ SEMICOLONS = "weight;visits;town;born\n70,5;1;Aix;1990-12-31\n"
     ],
 )
 def test_a_file_with_another_separator_says_which_to_declare(tmp_path, header, advice):
-    told = set()
+    reported = set()
     for row in ("70,5;1;Aix;1990-12-31", "SECRET", ""):  # which the message doesn't depend on
         (tmp_path / "p.csv").write_text(f"{header}\n{row}\n")
         with pytest.raises(SourceError, match=advice) as refused:
             open_rows(tmp_path / "p.csv", declared())
-        told.add(str(refused.value))
-    assert len(told) == 1
+        reported.add(str(refused.value))
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize("first", ["70;1;Aix;1990-12-31", "weight;visits;town", "x;y;z", "weight"])
@@ -584,9 +584,9 @@ def labelled(folder: Path) -> Path:
 def test_labels_and_codes_are_proposed_in_a_draft_as_comments(tmp_path, run):
     drafted = run(f"schema {labelled(tmp_path)} --labels").out
     bare = run(f"schema {statistics(tmp_path, 'sav', frame=LABELLED)}").out
-    told = [line for line in drafted.splitlines() if line not in bare.splitlines()]
-    assert all(line.startswith("#") for line in told)
-    text = "\n".join(told)
+    reported = [line for line in drafted.splitlines() if line not in bare.splitlines()]
+    assert all(line.startswith("#") for line in reported)
+    text = "\n".join(reported)
     assert '# missing = ["", "NA", "9", "998", "?"]' in text
     assert (
         '# kind = "categorical"\n# levels = [\n#   1,  # male\n#   2,  # female?[columns]' in text

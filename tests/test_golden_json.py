@@ -95,9 +95,9 @@ GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
 def test_every_command_with_json_has_a_golden_document():
-    told = {name for name, options in OPTIONS.items() if "--json" in options}
-    golden = {name for name in told for line in LINES if f"{line} ".startswith(f"{name} ")}
-    assert told - golden <= ANALYSES.keys()  # one that is new has a test of its own
+    reported = {name for name, options in OPTIONS.items() if "--json" in options}
+    golden = {name for name in reported for line in LINES if f"{line} ".startswith(f"{name} ")}
+    assert reported - golden <= ANALYSES.keys()  # one that is new has a test of its own
     assert len(golden) == len(LINES)
     assert list(GOLDEN) == LINES
 

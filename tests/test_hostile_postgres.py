@@ -232,9 +232,9 @@ def test_programs_of_others_are_refused_before_anything_unless_they_are_trusted(
         trusted = source_of(link, "program", trust=True)
         assert not trusted.repeatable
         trusted.close()
-        with pytest.raises(SourceError, match="could not read the data to the end") as told:
+        with pytest.raises(SourceError, match="could not read the data to the end") as reported:
             moment(DatabaseTable(link, "program", trust_views=True), SCHEMA)
-        assert "division" not in str(told.value)
+        assert "division" not in str(reported.value)
     finally:
         run(link, f"DROP {kind} public.program CASCADE")
 
@@ -439,11 +439,11 @@ def closed(link: str) -> str:
 def test_each_failure_has_its_own_fixed_message(link, name):
     their_table(link)
     ask, message = MESSAGES[name]
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         source_of(*ask(link))
-    assert message in str(told.value)
-    assert PASSWORD not in str(told.value)
-    assert "127.0.0.1" not in str(told.value)
+    assert message in str(reported.value)
+    assert PASSWORD not in str(reported.value)
+    assert "127.0.0.1" not in str(reported.value)
 
 
 def test_missing_columns_and_wrong_types_are_named(link):

@@ -493,9 +493,9 @@ def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
     held = pa.dictionary(pa.int32(), kind) if wrapped else kind
     fields = pa.schema([("a", pa.float64()), ("id", held)])
     schema = schema_of("a", unit={"column": "id", "type": declared, "max_rows": 1})
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         open_rows(pa.RecordBatchReader.from_batches(fields, broken()), schema)
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"The id column 'id' has the type {kind}, but the schema declares {declared}. {words}."
     )
 

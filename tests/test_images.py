@@ -48,7 +48,7 @@ def source(rows: Any) -> Rows:
     return open_rows(rows, Schema.from_bounds(-1.0, 1.0, names))
 
 
-def looked(rows: Rows, neighbors: Neighbors = Neighbors.ADD_REMOVE, rho: float = 0.5) -> Release:
+def queried(rows: Rows, neighbors: Neighbors = Neighbors.ADD_REMOVE, rho: float = 0.5) -> Release:
     return Gaussian()(rows, budget=ZCDP(rho), neighbors=neighbors, entropy=Entropy.seeded(3))
 
 
@@ -124,7 +124,7 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
 
 def test_images_of_rows_are_whole_within_the_longest() -> None:
     rows = source(narrow())
-    shape = Images.by_direction(looked(rows), 1.0, simulation_generator(1))
+    shape = Images.by_direction(queried(rows), 1.0, simulation_generator(1))
     assert shape is not None
     lattice = rows.lattice().of_images(shape.longest)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
@@ -172,7 +172,7 @@ def test_a_clear_pilot_estimates_means_spreads_and_norms(
     neighbors: Neighbors, power: float
 ) -> None:
     table = narrow()
-    look = looked(source(table), neighbors, 1e9)
+    look = queried(source(table), neighbors, 1e9)
     shape = Images.by_direction(look, power, simulation_generator(1))
     assert shape is not None
     assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
@@ -192,7 +192,7 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     monkeypatch: pytest.MonkeyPatch, known: bool, rows: float, deviation: float
 ) -> None:
     neighbors = Neighbors.REPLACE_ONE if known else Neighbors.ADD_REMOVE
-    look = looked(source(narrow(n=300)), neighbors, 9.0)
+    look = queried(source(narrow(n=300)), neighbors, 9.0)
     p, t = 4, look.intercept()
     count = 300.0 if known else max(rows, 2 * deviation / t**2, 1.0)
     means = np.array([0.3, -0.2, 0.5, 0.1]) * rows / count

@@ -570,8 +570,8 @@ def test_a_release_keeps_its_kinds_and_shows_a_mean_date_as_a_date(released, tmp
     line = ["sample", str(tmp_path / "r.json"), "-n", "2", "--out", str(tmp_path / "t.csv")]
     assert CliRunner().invoke(cli.app, line).exit_code == 0
     stated = json.loads((tmp_path / "t.csv-metadata.json").read_text())["tableSchema"]["columns"]
-    told = {column["titles"]: column["datatype"] for column in stated}
-    assert (told["born"], told["seen"], told["smokes"]) == ("date", "string", "boolean")
+    reported = {column["titles"]: column["datatype"] for column in stated}
+    assert (reported["born"], reported["seen"], reported["smokes"]) == ("date", "string", "boolean")
 
 
 def test_synthetic_rows_are_of_the_kinds_and_derived_as_declared(released):

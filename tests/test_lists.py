@@ -81,7 +81,9 @@ def fits(estimator: Any, tables: list[tuple[Any, ...]], folder: Path) -> list[Ou
     book, found = Book(folder), []
     for table in tables:
         private = clone(estimator).set_params(ledger=book.ledger("")[1])
-        found.append(outcome_of(lambda own=private, told=table: own.fit(*told).release_, book))
+        found.append(
+            outcome_of(lambda own=private, reported=table: own.fit(*reported).release_, book)
+        )
     return found
 
 
@@ -136,13 +138,13 @@ def test_control_a_reader_that_inspects_the_first_row_is_caught(
 ) -> None:
     plain = ObjectSource.__init__
 
-    def looks(self: Any, data: Any, declared: tuple[str, ...]) -> None:
+    def inspects(self: Any, data: Any, declared: tuple[str, ...]) -> None:
         if len(data) and (not isinstance(data[0], list) or len(data[0]) != len(declared)):
             raise training.EstimatorError("A list of rows is needed.")
         plain(self, data, declared)
 
     tables = [(ROWS, TARGET), *odd_rows()]
-    monkeypatch.setattr(ObjectSource, "__init__", looks)
+    monkeypatch.setattr(ObjectSource, "__init__", inspects)
     usual, *others = fits(ESTIMATORS[0], tables, tmp_path)
     assert 10 < differing(usual, others) < len(ODD)
 
@@ -160,12 +162,12 @@ def test_control_a_reader_that_inspects_the_first_target_is_caught(
 ) -> None:
     plain = training._shaped
 
-    def looks(data: Any, dimensions: tuple[int, ...]) -> Any:
+    def inspects(data: Any, dimensions: tuple[int, ...]) -> Any:
         if 1 in dimensions and not np.isscalar(data[0]):
             raise training.EstimatorError("The target must be 1D.")
         return plain(data, dimensions)
 
-    monkeypatch.setattr(training, "_shaped", looks)
+    monkeypatch.setattr(training, "_shaped", inspects)
     usual, *others = fits(ESTIMATORS[-1], [(ROWS, TARGET), *odd_targets()], tmp_path)
     assert 10 < differing(usual, others) < len(ODD)
 

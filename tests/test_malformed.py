@@ -187,13 +187,13 @@ def test_parquet_is_read_alike_by_any_way_of_decoding(
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "reported"),
     [(MemoryError(PLANTED), 2, "Not enough memory"), (ValueError(PLANTED), 1, "ValueError")],
 )
 def test_an_error_without_a_sentence_of_its_own_reveals_nothing(
     error: Exception,
     code: int,
-    told: str,
+    reported: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -205,5 +205,5 @@ def test_an_error_without_a_sentence_of_its_own_reveals_nothing(
         cli.main([])
     message = capsys.readouterr().err
     assert ended.value.code == code
-    assert told in message
+    assert reported in message
     assert PLANTED not in message

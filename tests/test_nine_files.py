@@ -62,8 +62,8 @@ def text_file(frame: pd.DataFrame, path: Path, **options: str) -> Path:
 
 def workbook(frame: pd.DataFrame, path: Path) -> Path:
     """Write days and times as texts, because Excel's days begin in 1900."""
-    told = {name: frame[name].astype(str).replace("NaT", "") for name in ("mydate", "dtime")}
-    frame.assign(**told).to_excel(path, index=False)
+    reported = {name: frame[name].astype(str).replace("NaT", "") for name in ("mydate", "dtime")}
+    frame.assign(**reported).to_excel(path, index=False)
     return path
 
 

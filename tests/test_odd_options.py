@@ -40,10 +40,10 @@ SHAPES = [{}, {"neighbors": "replace-one"}, {"intercept": 0.0}, {"radius": 1e9},
 def ends() -> Iterator[None]:
     """Fail where the work goes on and on."""
 
-    def tell(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise AssertionError("it does not end")
 
-    before = signal.signal(signal.SIGALRM, tell)
+    before = signal.signal(signal.SIGALRM, interrupt)
     signal.alarm(LONGEST)
     try:
         yield

@@ -46,11 +46,11 @@ def named(path):
 
 def loaded(path):
     """Return the release, and whether its loading gave a warning."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         made = load(path)
-    assert {warning.category for warning in told} <= {VoidReleaseWarning}
-    return made, bool(told)
+    assert {warning.category for warning in reported} <= {VoidReleaseWarning}
+    return made, bool(reported)
 
 
 def holds(document, older):
@@ -75,7 +75,7 @@ def test_there_is_a_file_of_every_mechanism_and_of_every_law(version):
         "zcdp",
         "approx",
     }
-    for told in (
+    for reported in (
         "group",
         "linear_map",
         "center",
@@ -84,7 +84,7 @@ def test_there_is_a_file_of_every_mechanism_and_of_every_law(version):
         "trace_noise",
         "published",
     ):
-        assert len({text[told] is None for text in texts}) == 2
+        assert len({text[reported] is None for text in texts}) == 2
 
 
 def in_format_2(older):

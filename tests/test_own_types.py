@@ -311,8 +311,8 @@ def test_a_truth_value_that_is_declared_missing_is_missing_to_check_and_release(
 def test_check_and_release_agree_on_what_is_missing(kind, codes):
     cells = [cell for edge in EDGES if (cell := held(edge, KINDS[kind])) is not None]
     column = of_type(KINDS[kind], [*cells, None])
-    told = Numbers.of(column) if "decimal3" not in kind and "decimal6" not in kind else None
-    assert told is None or len(told.floats) == len(column)
+    reported = Numbers.of(column) if "decimal3" not in kind and "decimal6" not in kind else None
+    assert reported is None or len(reported.floats) == len(column)
     assert np.isnan(numbers_of(column, codes)).tolist() == is_missing_of(column, codes)
 
 
@@ -323,7 +323,7 @@ def is_missing_of(column: pa.Array, codes: tuple[str, ...]) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("stated", "told"),
+    ("stated", "reported"),
     [
         ("n <= 0.30000000000000000001", "n <= 0.30000000000000000001"),
         ("n = 0.3", "n = 0.3"),
@@ -332,10 +332,10 @@ def is_missing_of(column: pa.Array, codes: tuple[str, ...]) -> list[bool]:
         ("n < 12345678901234567.5", "n < 12345678901234567.5"),
     ],
 )
-def test_a_literal_is_shown_with_all_its_digits(stated, told):
+def test_a_literal_is_shown_with_all_its_digits(stated, reported):
     found = Conditions.parse(stated, WHERE)
-    assert found.texts == (told,)
-    assert Conditions.parse(told, WHERE) == found
+    assert found.texts == (reported,)
+    assert Conditions.parse(reported, WHERE) == found
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,9 @@ def test_an_error_in_a_task_comes_back_as_a_fixed_batch(task, capfd):
         (last,) = packed.sums_of_images(query_of(PERSONS), [marked])
     (merged,) = packed.merged([last])
     assert merged["part"].to_pylist() == [FAILED_PART]
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         packed.add_part({}, FAILED_PART, 0, b"")
-    assert PLANTED not in str(told.value)
+    assert PLANTED not in str(reported.value)
 
 
 def test_mechanisms_that_hold_rows_say_so():

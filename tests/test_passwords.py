@@ -115,12 +115,12 @@ PYTHON: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("call", PYTHON)
 def test_no_call_shows_the_password_of_a_link(call: str, folder: Path) -> None:
     for link in LINKS:
-        told = ""
+        reported = ""
         try:  # some of them are names of files that can be written
             PYTHON[call](link)
         except DpcovError as error:
-            told = "".join(traceback.format_exception_only(error))
-        assert SECRET not in told
+            reported = "".join(traceback.format_exception_only(error))
+        assert SECRET not in reported
 
 
 def test_a_path_is_shown_as_it_is_but_for_characters_that_act() -> None:

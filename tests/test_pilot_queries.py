@@ -73,7 +73,7 @@ def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> 
     return mechanism(rows, **asked)
 
 
-def looked(rows: Rows, images: Images, laws: Any) -> Release:
+def queried(rows: Rows, images: Images, laws: Any) -> Release:
     """Return the directions query of these transformed rows."""
     radius = min(MAX_RADIUS_FACTOR * images.typical, images.longest)
     grid, spent, draws = drawn(laws, rows.lattice(), radius, Entropy.seeded(1))
@@ -142,15 +142,15 @@ def test_the_share_is_that_of_the_least_predicted_error() -> None:
     """An inexact map adds `MAP_ERROR_PER_NOISE_RATIO` times the noise ratio of its query."""
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
     for count in 10.0 ** np.arange(7):
-        *looked, without = laws.paths
-        looks = [noise_share(path.directions.matrix, count, 3) for path in looked]  # type: ignore[union-attr]
-        noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in looked]
+        *queried, without = laws.paths
+        looks = [noise_share(path.directions.matrix, count, 3) for path in queried]  # type: ignore[union-attr]
+        noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in queried]
         best = np.argmin(np.array(noise) * (1 + MAP_ERROR_PER_NOISE_RATIO * np.array(looks)))
         near, far = (
             spread(count, astray) for astray in (0.99 * MAX_CENTER_ERROR, MAX_CENTER_ERROR)
         )
-        assert laws.path(far, 3) == looked[best]
-        assert laws.path(near, 3) == (without if looks[best] > MAX_NOISE_RATIO else looked[best])
+        assert laws.path(far, 3) == queried[best]
+        assert laws.path(near, 3) == (without if looks[best] > MAX_NOISE_RATIO else queried[best])
 
 
 def test_the_directions_query_has_a_larger_fraction_the_fewer_rows_the_pilot_estimates() -> None:
@@ -265,7 +265,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
     monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (shown, law))
     laws = gaussian.calibration(rows.lattice().relative(), guarantee, Fraction(1, 10), 0, 0.05)
-    shape = Images.by_direction(looked(rows, images, laws), 1.0, simulation_generator(1))
+    shape = Images.by_direction(queried(rows, images, laws), 1.0, simulation_generator(1))
     assert shape is not None
     spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
     back = np.linalg.inv(shape.map.matrix() @ np.linalg.inv(images.map.matrix()))

@@ -160,13 +160,13 @@ def test_a_table_like_another_has_its_moments_whatever_the_bounds():
     like = released(0, 1e6)
     wider = Schema.from_bounds([-3.0] * 5, [1.0] * 5, [f"x{j}" for j in (5, 4, 3, 2, 1)])
     lattice = lattice_of(wider)
-    imagined = SimulatedTable.of(wider, lattice, Guess(like=like)).moment(10**6)
-    corner = float(imagined.units[-1, -1])
-    means = imagined.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
+    drawn = SimulatedTable.of(wider, lattice, Guess(like=like)).moment(10**6)
+    corner = float(drawn.units[-1, -1])
+    means = drawn.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
     assert 2 * means - 1 == pytest.approx(skewed(0).mean(axis=0)[:0:-1], abs=1e-4)
     exact = np.cov(skewed(0)[:, :0:-1], rowvar=False)
     step = lattice.step
-    found = imagined.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
+    found = drawn.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
     assert 4 * found == pytest.approx(exact, abs=1e-4)
 
 

@@ -66,10 +66,10 @@ def test_an_epsilon_beyond_all_numbers_counts_whole() -> None:
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_the_settled_order_takes_as_much_rho_as_any_order(epsilon: float, delta: float) -> None:
     excess = settled_excess(exact(epsilon), delta)
-    room = float(
+    space = float(
         (exact(epsilon) - privacy_filter._conversion(excess, delta)) / (1 + Fraction(excess))
     )
-    assert zcdp_epsilon(room, delta) == pytest.approx(epsilon, rel=1e-5)
+    assert zcdp_epsilon(space, delta) == pytest.approx(epsilon, rel=1e-5)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 2e-6])

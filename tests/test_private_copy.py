@@ -195,11 +195,11 @@ def test_a_full_disk_is_one_outcome_and_spent_whatever_the_cells(
 ):
     ledger = Ledger.create(tmp_path / "l.ledger", PureDP(2.0))
     FULL[why](monkeypatch)
-    with pytest.raises(NoRoomError) as told:
+    with pytest.raises(NoRoomError) as reported:
         dpcov.release(people(10, planted), schema=SCHEMA, epsilon=1.0, ledger=ledger)
-    assert str(told.value) == NO_ROOM
-    assert isinstance(told.value, SourceError)
-    assert told.value.__context__ is None
+    assert str(reported.value) == NO_ROOM
+    assert isinstance(reported.value, SourceError)
+    assert reported.value.__context__ is None
     assert ledger.account().spent == {"epsilon": 1.0}
 
 

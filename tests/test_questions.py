@@ -79,8 +79,8 @@ def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
     line = [part.replace("people.csv", name) for part in ASKING]
     done = run("why", "nonsense", "a", "n", "c", "x,y", "z", "back", "", "", "yes", line=line)
     assert done.exit_code == 0
-    for told in ("17.25", "93.75", "17", "93", PLANTED):
-        assert told not in done.output + Path("t.toml").read_text()
+    for reported in ("17.25", "93.75", "17", "93", PLANTED):
+        assert reported not in done.output + Path("t.toml").read_text()
 
 
 @pytest.mark.parametrize(

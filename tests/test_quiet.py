@@ -64,8 +64,8 @@ def chained() -> SourceError:
     try:
         try:
             raise ValueError(SECRET)
-        except ValueError as telling:
-            raise SourceError("fixed words") from telling
+        except ValueError as revealing:
+            raise SourceError("fixed words") from revealing
     except SourceError as error:
         return error
 
@@ -152,7 +152,7 @@ def test_no_secret_gets_out(tmp_path, capfd, caplog, name, schema, threads):
     assert SECRET not in outputs(failure, capfd, caplog, heard)
 
 
-class Telling:
+class Revealing:
     """A cell that reveals a secret in every form of its text."""
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class Telling:
 
 @pytest.mark.parametrize("form", [list, lambda cells: np.array(cells, object)])
 def test_no_secret_of_an_object_gets_out(capfd, caplog, form):
-    cells = [[SECRET, 1], [Telling(), 2], [SECRET.encode(), None], ["\ud800", 1]]
+    cells = [[SECRET, 1], [Revealing(), 2], [SECRET.encode(), None], ["\ud800", 1]]
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         found = moment(form(cells), SCHEMA)

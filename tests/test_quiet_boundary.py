@@ -65,7 +65,7 @@ WARNINGS = {
 # Modules that hold data print and log nothing at all, but for a notice from the schema alone.
 NOTICES = {"rows/schema.py": {"warnings"}}
 HOLDS_DATA = ("rows/sources/", "rows/", "mechanisms/", "core/samplers/")
-TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
+OUTPUTS = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
 
 
 def handlers(tree: ast.Module) -> Iterator[tuple[str, ast.ExceptHandler]]:
@@ -113,7 +113,7 @@ def faults(text: str, place: str) -> list[str]:
     }
     if place.startswith(HOLDS_DATA):
         found += [
-            f"{place}: uses {word}" for word in sorted(words & TELLING - NOTICES.get(place, set()))
+            f"{place}: uses {word}" for word in sorted(words & OUTPUTS - NOTICES.get(place, set()))
         ]
     if place not in WARNINGS and words & {
         "catch_warnings",

@@ -35,5 +35,5 @@ def test_what_is_simulated_is_the_same_each_time(name, made):
 
 def test_a_page_and_show_report_the_same_errors(made):
     errors = blocks(made).errors[np.tril_indices(4, -1)]
-    told = summary(made).facts["correlation_standard_error"]
-    assert told == pytest.approx({"mean": errors.mean(), "worst": errors.max()}, rel=1e-12)
+    reported = summary(made).facts["correlation_standard_error"]
+    assert reported == pytest.approx({"mean": errors.mean(), "worst": errors.max()}, rel=1e-12)

@@ -181,34 +181,34 @@ def test_with_records_that_are_lines_no_cell_changes_their_number(tmp_path, text
 def test_the_options_state_what_is_not_protected(tmp_path) -> None:
     (tmp_path / "t.csv").write_text("a\n")
 
-    def told(**options) -> tuple[bool, int, str]:
+    def reported(**options) -> tuple[bool, int, str]:
         source = TextSource(tmp_path / "t.csv", FileOptions(**options), ())
         return source.rows_are_lines, source.reach, source.caveat
 
-    assert told()[:2] == (False, 5000)
-    assert "up to 5,000 rows" in told()[2]
-    assert "more than 30 lines" in told(max_record_lines=30)[2]
+    assert reported()[:2] == (False, 5000)
+    assert "up to 5,000 rows" in reported()[2]
+    assert "more than 30 lines" in reported(max_record_lines=30)[2]
     for options in ({"records": "lines"}, {"quote": False}, {"max_record_lines": 1}):
-        assert told(**options)[:2] == (True, 1)
+        assert reported(**options)[:2] == (True, 1)
 
 
 @pytest.mark.parametrize("record", [b'1,"\n', b'"\n', b'1,",2\n', b'"a\n', b"1\n"])
 @pytest.mark.parametrize("chunk", [64, 2**20])
 def test_work_is_linear_whatever_the_lines_hold(tmp_path, monkeypatch, record, chunk) -> None:
-    looked = []
+    queried = []
 
     class Counted(text_module._Found):
         def __init__(self, text, grammar):
-            looked.append(len(text))
+            queried.append(len(text))
             super().__init__(text, grammar)
 
     monkeypatch.setattr(text_module, "_Found", Counted)
     monkeypatch.setattr(text_module, "CHUNK_BYTES", chunk)
     filler = b"2,3\n" * 900
     for text in (record * 20_000, (record + filler) * 20, record + filler * 20):
-        looked.clear()
+        queried.clear()
         read(tmp_path, text, 3)
-        assert sum(looked) <= 4 * len(text) + 2 * chunk
+        assert sum(queried) <= 4 * len(text) + 2 * chunk
 
 
 def test_a_record_of_20000_lines_is_one_row_where_the_limit_says_so(tmp_path) -> None:

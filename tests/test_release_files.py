@@ -235,11 +235,11 @@ def test_a_file_says_the_same_when_it_is_written_again(name: str) -> None:
 
 
 def test_strange_keys_are_not_repeated() -> None:
-    for key, told in (("k" * 200, True), ("k" * 201, False), ("\x1b", False)):
+    for key, reported in (("k" * 200, True), ("k" * 201, False), ("\x1b", False)):
         with pytest.raises(ReleaseError) as refused:
             from_text(changed("plain", {"parameters": {key: [1]}}), "a.json")
-        assert (key in str(refused.value)) == told
-        assert ("(a strange key)" in str(refused.value)) != told
+        assert (key in str(refused.value)) == reported
+        assert ("(a strange key)" in str(refused.value)) != reported
 
 
 def test_what_no_file_may_say_is_not_written() -> None:

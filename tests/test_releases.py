@@ -331,10 +331,10 @@ def test_no_file_is_larger_than_the_space_that_is_reserved(tmp_path, columns, ep
     table = np.random.default_rng(0).uniform(-1, 1, (500, columns))
     made = dpcov.release(table, lower=-1, upper=1, epsilon=epsilon)
     made.save(path := tmp_path / "r.json")
-    room = largest_file(made.schema, made.lattice.dimension)
-    assert path.stat().st_size < room
+    space = largest_file(made.schema, made.lattice.dimension)
+    assert path.stat().st_size < space
     if (columns, epsilon) == (200, 1e4):  # two pilots with entries of full length
-        assert path.stat().st_size > room / 3
+        assert path.stat().st_size > space / 3
 
 
 def test_no_variance_is_above_the_squared_half_range() -> None:

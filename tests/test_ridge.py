@@ -87,8 +87,8 @@ def test_ends_are_about_the_coefficients_if_errors_are_stated() -> None:
     made = released()
     model = ridge(made, "y", 0.1)
     low, high = model.conf_int(0.5).T
-    told = np.append(model.intercept, model.coefficients)
-    assert low + high == pytest.approx(2 * told)
+    reported = np.append(model.intercept, model.coefficients)
+    assert low + high == pytest.approx(2 * reported)
     assert high - low == pytest.approx(2 * 0.67449 * model.standard_errors, rel=1e-4)
     silent = [
         ridge(made, "y", 0.1, errors=False),

@@ -60,12 +60,12 @@ def some_map() -> LinearMap:
 @pytest.mark.parametrize("asked", [{}, {"radius": 0.4}, {"radius": 1.5, "transform": some_map()}])
 def test_answers_are_those_of_a_table_that_holds_each_row_as_often(asked):
     few = skewed(0, 500)
-    many, imagined = source_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
-    exact, answer = many.second_moments(**asked)[0], imagined.second_moments(**asked)[0]
+    many, one = source_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
+    exact, answer = many.second_moments(**asked)[0], one.second_moments(**asked)[0]
     assert np.array_equal(answer.units, exact.units)
     assert (answer.lattice, answer.unit_count) == (exact.lattice, exact.unit_count)
     edges = np.linspace(0.1, 0.9, 9)
-    assert np.array_equal(imagined.norm_counts(edges, **asked), many.norm_counts(edges, **asked))
+    assert np.array_equal(one.norm_counts(edges, **asked), many.norm_counts(edges, **asked))
     unscaled = SimulatedRows(TIGHT, few, 500).second_moments(**asked)[0]
     assert not np.array_equal(unscaled.units, exact.units)
 
@@ -73,11 +73,11 @@ def test_answers_are_those_of_a_table_that_holds_each_row_as_often(asked):
 @pytest.mark.parametrize("count", [1, 7, 499, 1237, 10**12])
 def test_whatever_rows_stand_for_counts_add_up_and_sums_are_rounded(count):
     rows = skewed(0, 500)
-    imagined = SimulatedRows(SCHEMA, rows, count)
-    counts = imagined.norm_counts(np.linspace(0.1, 0.9, 30))
+    one = SimulatedRows(SCHEMA, rows, count)
+    counts = one.norm_counts(np.linspace(0.1, 0.9, 30))
     assert counts.sum() == count
     assert counts.min() >= 0
-    units, exact = imagined.second_moments()[0].units, source_of(rows).second_moments()[0].units
+    units, exact = one.second_moments()[0].units, source_of(rows).second_moments()[0].units
     assert np.abs(units * 1000 - exact * 2 * count).max() <= 500
     assert np.array_equal(units, units.T)
 
@@ -92,11 +92,11 @@ def test_persons_are_counted_as_a_schema_with_persons_counts_them():
 
 
 def test_what_few_rows_cannot_stand_for_is_refused():
-    imagined = SimulatedRows(SCHEMA, skewed(0, 50), 1000)
+    one = SimulatedRows(SCHEMA, skewed(0, 50), 1000)
     with pytest.raises(MechanismError, match="single rows"):
-        imagined.integer_rows()
+        one.integer_rows()
     with pytest.raises(MechanismError, match="random groups"):
-        imagined.second_moments(groups=2, labels=Entropy.seeded(0))
+        one.second_moments(groups=2, labels=Entropy.seeded(0))
 
 
 def test_simulated_releases_are_of_the_declared_columns_and_the_same_every_time():

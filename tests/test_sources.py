@@ -308,8 +308,8 @@ def test_a_column_that_is_not_declared_is_not_read():
 def test_kinds_come_from_types(tmp_path, name):
     kinds = open_source(SOURCES[name](tmp_path), FileOptions(), ()).kinds()
     assert list(kinds) == list(PEOPLE.columns)
-    told = (kinds["weight"], kinds["visits"], kinds["smokes"], kinds["town"])
-    assert told == ("number", "integer", "flag", "categorical")
+    reported = (kinds["weight"], kinds["visits"], kinds["smokes"], kinds["town"])
+    assert reported == ("number", "integer", "flag", "categorical")
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -356,5 +356,5 @@ def test_a_column_of_a_type_that_fits_no_declaration_is_refused_by_the_reader(
     schema = Schema.from_bounds(0, 1, ["a", "b"])
     with pytest.raises(SourceError, match=r"'a' has the type"):
         open_rows(data, schema)
-    told = "time" if isinstance(unfit[0], datetime) else "ignored"
-    assert open_source(data, FileOptions(), ()).kinds() == {"a": told, "b": "number"}
+    reported = "time" if isinstance(unfit[0], datetime) else "ignored"
+    assert open_source(data, FileOptions(), ()).kinds() == {"a": reported, "b": "number"}

@@ -24,11 +24,11 @@ LOCAL = tuple(source.name for source in local(Path()))
 def test_every_spelling_of_an_id_is_one_person_and_no_two_ids_are(opened, name):
     source = opened.found[name]
     kinds = Effort(1, kinds=5 if source.costly else None).of_types(source)
-    told = sources_persons.told(
+    compared = sources_persons.compared(
         [replace(source, types={kind: source.types[kind] for kind in kinds})]
     )
-    assert told.pairs > 100
-    assert told.wrong == []
+    assert compared.pairs > 100
+    assert compared.wrong == []
 
 
 @pytest.mark.parametrize("name", [name for name in LOCAL if name in sources_tables.FORMS])

@@ -15,7 +15,7 @@ import sources_controls
 from dpcov.rows import sources
 from outcomes import Book
 from sources import local
-from sources_independence import Effort, judged
+from sources_independence import Effort, compared_alone
 from sources_neighbours import Pairs, in_fits, in_process, on_the_command_line
 from sources_roles import ROLES
 
@@ -26,15 +26,15 @@ SERVERS = {"postgresql", "spark"}
 
 def test_every_class_of_sources_has_a_tried_data_source():
     texts = (path.read_text() for path in Path(sources.__file__).parent.glob("*.py"))
-    told = map(str.lower, re.findall(r'^    kind = "(.*)"$', "".join(texts), re.M))
-    assert {word for word in told if word not in " ".join(LOCAL).lower()} == SERVERS
+    reported = map(str.lower, re.findall(r'^    kind = "(.*)"$', "".join(texts), re.M))
+    assert {word for word in reported if word not in " ".join(LOCAL).lower()} == SERVERS
 
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_units_image_is_the_same_alone_and_in_company(opened, name):
     source, turn = opened.found[name], LOCAL.index(name)
     effort = Effort(1 if source.costly else 2, ROLES[turn % 5 :: 5], 1)
-    found = [judged(source, kind, effort) for kind in effort.of_types(source)]
+    found = [compared_alone(source, kind, effort) for kind in effort.of_types(source)]
     assert sum(len(one.combinations) for one in found) > 1
     assert [line for one in found for line in one.differences] == []
 

@@ -309,13 +309,13 @@ def test_an_error_on_a_worker_reveals_nothing(cluster, schema, capfd):
     try:
         rows = open_rows(frame(cluster, table_for(schema)), schema)
         lattice = lattice_of(schema)
-        with pytest.raises(SourceError) as told:
+        with pytest.raises(SourceError) as reported:
             rows._sums(Exploding(schema, lattice), lambda: Accumulator(lattice.dimension))
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    assert str(told.value) == UNREADABLE
-    assert told.value.__cause__ is None
-    assert told.value.__context__ is None
+    assert str(reported.value) == UNREADABLE
+    assert reported.value.__cause__ is None
+    assert reported.value.__context__ is None
     assert PLANTED not in cluster.log.read_text() + "".join(capfd.readouterr())
 
 
@@ -323,10 +323,10 @@ def test_an_error_of_the_query_itself_reveals_nothing_in_its_message(cluster):
     rows = frame(cluster, table_for(PLAIN))
     failing = rows.selectExpr("a", "b", f"raise_error(concat('{PLANTED}', a)) as c")
     typed = failing.selectExpr("a", "b", "cast(c as double) as c")
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         dpcov.release(typed, schema=PLAIN, epsilon=1.0)
-    assert str(told.value) == UNREADABLE
-    assert told.value.__context__ is None
+    assert str(reported.value) == UNREADABLE
+    assert reported.value.__context__ is None
 
 
 CONNECT = """

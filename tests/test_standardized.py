@@ -385,7 +385,7 @@ def test_a_feature_that_never_varies_does_no_harm(power):
     assert np.linalg.norm(covariance[np.ix_(rest, rest)] - truth) < 0.1 * np.linalg.norm(truth)
 
 
-def looked(rows, law, seed):
+def queried(rows, law, seed):
     noise = law.samples(2 * rows.lattice().features + 1, Entropy.seeded(seed))
     return standardized.look(rows.second_moments()[0], law, noise, rows.gaps)
 
@@ -393,12 +393,12 @@ def looked(rows, law, seed):
 def test_a_mean_below_the_noise_stays_at_the_midpoint_and_features_keep_their_scale():
     rows = open_rows(narrow(50), NARROW)
     laws = Standardized().calibrate(rows.lattice(), PureDP(0.01), ADD)
-    found = [looked(rows, laws.look, seed) for seed in range(5)]
+    found = [queried(rows, laws.look, seed) for seed in range(5)]
     assert max(np.abs(spread.center).max() for spread in found) < 0.02
     assert max(np.ptp(spread.variances) for spread in found) < 1e-3
     assert min(spread.variances.min() for spread in found) > 0.6
     clear = replace(laws.look, scale=Fraction(1))
-    spread = looked(rows, clear, 0)
+    spread = queried(rows, clear, 0)
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
     assert spread.count == pytest.approx(50, abs=0.1)
 
@@ -416,14 +416,14 @@ def noisy_means(apart, size, columns, seed):
 )
 def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, least, most):
     """And how far is known. Control: where every mean is as likely, as far off as the noise."""
-    errors, told, alone = [], [], []
+    errors, reported, alone = [], [], []
     for seed in range(100):
         means, found = noisy_means(apart, size, 300, seed)
         center, off = standardized.pooled(found, np.full(300, size))
         errors.append(center - means)
-        told.append(off)
+        reported.append(off)
         alone.append(found / (1 + 3 * size**2) - means)
-    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, told, alone))
+    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, reported, alone))
     assert least < error / size < most
     assert 0.9 < error / stated < 1.1
     assert before > 0.75 * size
@@ -471,7 +471,7 @@ def test_rows_are_at_the_midpoints_where_a_mean_may_be_anywhere_for_all_the_nois
     constant = rows.lattice().intercept_units
     for size, blind in ((0.8, True), (0.3, False)):  # of the noise in a mean
         scale = Fraction(size * 5000 * constant / rows.lattice().step / np.sqrt(2))
-        spread = looked(rows, replace(law, scale=scale), 1)
+        spread = queried(rows, replace(law, scale=scale), 1)
         assert bool(np.all(spread.center == 0)) == blind
         assert (spread.astray > 0.3) == blind
     assert np.abs(spread.center - 0.6).mean() < 0.1
@@ -484,7 +484,7 @@ def test_a_variance_is_what_is_found_and_half_of_how_uncertain_that_is(monkeypat
     answers += [(np.array([0.5, 0.01, -0.2, 0.9]), np.array([0.1, 0.1, 0.2, 0.4]))]
     left = iter(answers)
     monkeypatch.setattr(standardized, "pooled", lambda *_: next(left))
-    spread = looked(rows, law, 0)
+    spread = queried(rows, law, 0)
     assert spread.variances == pytest.approx([0.55, 0.1, 0.2, 1.0])
     assert spread.center is answers[0][0]
     assert spread.astray == pytest.approx(4 * 0.1**2 / 1.85)
@@ -494,7 +494,7 @@ def test_a_variance_is_what_is_found_and_half_of_how_uncertain_that_is(monkeypat
 def test_no_center_is_beyond_the_bounds(end):
     rows = open_rows(np.full((200, D), end), NARROW)
     law = Standardized().calibrate(rows.lattice(), ZCDP(2.0), ADD).look
-    centers = [looked(rows, law, seed).center for seed in range(20)]
+    centers = [queried(rows, law, seed).center for seed in range(20)]
     found = np.concatenate(centers) * (1 if end else -1)
     assert found.max() == 1  # where noise would take it further
     assert found.min() < 1

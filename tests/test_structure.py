@@ -148,24 +148,26 @@ def test_equations_of_counts_and_sums_are_a_projection(kind: str) -> None:
     """Or else alternating with another one diverges: it did, where the intercept is small."""
     found = structure(kind)
     blocks = np.concatenate(found.blocks)
-    told = np.zeros_like(found.zero)
-    told[-1, -1] = told[blocks, -1] = told[-1, blocks] = True
+    reported = np.zeros_like(found.zero)
+    reported[-1, -1] = reported[blocks, -1] = reported[-1, blocks] = True
     for block in found.blocks:
-        told[np.ix_(block, block)] = True
+        reported[np.ix_(block, block)] = True
 
     def nearest(matrix: np.ndarray) -> np.ndarray:
-        return np.where(told, found.entries(np.where(told, matrix, 0.0), bounded=False), 0.0)
+        return np.where(
+            reported, found.entries(np.where(reported, matrix, 0.0), bounded=False), 0.0
+        )
 
     first, second = (symmetric(len(found.units), seed) for seed in (1, 2))
     assert nearest(nearest(first)) == pytest.approx(nearest(first), abs=1e-9)
-    left = np.where(told, first, 0.0) - nearest(first)
+    left = np.where(reported, first, 0.0) - nearest(first)
     assert np.sum(left * nearest(second)) == pytest.approx(0.0, abs=1e-9)
     corner = np.zeros_like(first)
     corner[-1, -1] = 1 / found.intercept**2
     assert found.of_rows[-1, -1] <= corner[-1, -1]
     oblique = replace(found)
     oblique.__dict__["of_rows"] = corner
-    left = np.where(told, first - oblique.entries(first, bounded=False), 0.0)
+    left = np.where(reported, first - oblique.entries(first, bounded=False), 0.0)
     assert (abs(np.sum(left * nearest(second))) > 1) == (kind == MAPPED)
 
 

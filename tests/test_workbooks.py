@@ -85,8 +85,8 @@ def test_every_part_that_is_read_is_checked(tmp_path, part, start):
 def test_a_release_says_that_broken_xml_is_refused(tmp_path):
     path = Workbook().write(tmp_path / "t.xlsx", [("a",), (1,)])
     schema = Schema.parse({"version": 2, "columns": {"a": {"kind": "count", "upper": 9}}})
-    told = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
-    assert "refuses a workbook with malformed XML before it spends budget" in told
+    reported = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
+    assert "refuses a workbook with malformed XML before it spends budget" in reported
     assert NOT_XML.count(". ") == 2
 
 

@@ -147,12 +147,12 @@ class Workbook:
             (f"s{at}", "worksheet", f"/{place}") for at, place in zip(ids, places, strict=True)
         ]
         refers += [(kind, kind, file) for kind, file in kinds.items()]
-        told = {"/xl/workbook.xml": "sheet.main", "/xl/styles.xml": "styles"}
-        told |= {"/xl/sharedStrings.xml": "sharedStrings"}
-        told |= {f"/{place}": "worksheet" for place in places}
+        reported = {"/xl/workbook.xml": "sheet.main", "/xl/styles.xml": "styles"}
+        reported |= {"/xl/sharedStrings.xml": "sharedStrings"}
+        reported |= {f"/{place}": "worksheet" for place in places}
         overrides = "".join(
             f'<Override PartName="{part}" ContentType="{TYPES}.{kind}+xml"/>'
-            for part, kind in told.items()
+            for part, kind in reported.items()
         )
         return {
             "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"><Default '

@@ -35,7 +35,7 @@ class Forks:
         self.running: dict[int, tuple[Mutant, float]] = {}
         self.verdicts: dict[Mutant, str] = {}
 
-    def judge(self, mutant: Mutant, notices: Callable[[], bool], seconds: float) -> None:
+    def run(self, mutant: Mutant, notices: Callable[[], bool], seconds: float) -> None:
         """Ask in a fork whether tests notice the mutant within so many seconds of CPU time."""
         while len(self.running) >= self.jobs:
             self._collect()

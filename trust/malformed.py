@@ -38,20 +38,20 @@ class Found:
     crashes: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    def add(self, told: dict[str, object]) -> None:
+    def add(self, result: dict[str, object]) -> None:
         self.files += 1
-        self.read += 0 in told["codes"]  # type: ignore[operator]
-        self.peak = max(self.peak, int(str(told["peak"])))
-        self.faults += [f"{told['number']}: {fault}" for fault in told["faults"]]  # type: ignore[attr-defined]
+        self.read += 0 in result["codes"]  # type: ignore[operator]
+        self.peak = max(self.peak, int(str(result["peak"])))
+        self.faults += [f"{result['number']}: {fault}" for fault in result["faults"]]  # type: ignore[attr-defined]
 
 
-def _told(arguments: list[str]) -> Iterator[dict[str, object]]:
+def _results(arguments: list[str]) -> Iterator[dict[str, object]]:
     """Yield the reports of a process about its files, and at last how the process ended."""
     command = [sys.executable, str(READERS), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
-        for told in process.stdout:
-            yield json.loads(told)
+        for result in process.stdout:
+            yield json.loads(result)
         _, errors = process.communicate()
         yield {"ended": process.returncode, "errors": errors.decode(errors="replace")[-500:]}
 
@@ -60,13 +60,13 @@ def fuzzed(kind: str, first: int, last: int, step: int) -> Found:
     """Have files `first`, `first + step`, ... read; after a crash, go on with the next file."""
     found, number = Found(), first
     while number < last:
-        for told in _told([kind, str(number), str(last), str(step)]):
-            if "number" in told:
-                found.add(told)
-                number = int(str(told["number"])) + step
-            elif told["ended"] != 0:
+        for result in _results([kind, str(number), str(last), str(step)]):
+            if "number" in result:
+                found.add(result)
+                number = int(str(result["number"])) + step
+            elif result["ended"] != 0:
                 found.files += 1
-                found.crashes.append(f"{kind} {number}: {told['ended']} {told['errors']}")
+                found.crashes.append(f"{kind} {number}: {result['ended']} {result['errors']}")
                 number += step
     return found
 
@@ -120,16 +120,16 @@ def exploded(quick: bool) -> list[Figure]:
     for name, make in bombs.BOMBS.items():
         if quick and name in bombs.SLOW:
             continue
-        (told, *_) = [*_told(["bomb", name])]
+        (result, *_) = [*_results(["bomb", name])]
         content = str(make.__doc__).removeprefix("Write ").rstrip(".")
         what = content[0].upper() + content[1:]
-        if "number" not in told:
-            print(name, told)
+        if "number" not in result:
+            print(name, result)
             figures.append(Figure("bombs", what, "read or refused", "crash", False))
             continue
-        figure = _memory("bombs", what, int(str(told["peak"])))
-        ended = "; ".join(map(str, told["faults"])) or f"exit code {told['codes'][0]}"  # type: ignore[index,call-overload]
-        ok = figure.ok and not told["faults"]
+        figure = _memory("bombs", what, int(str(result["peak"])))
+        ended = "; ".join(map(str, result["faults"])) or f"exit code {result['codes'][0]}"  # type: ignore[index,call-overload]
+        ok = figure.ok and not result["faults"]
         figures.append(Figure("bombs", what, figure.wanted, f"{figure.found}, {ended}", ok))
     return figures
 

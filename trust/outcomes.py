@@ -82,12 +82,12 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def told(made: Any) -> str:
+def shape_of(made: Any) -> str:
     """Return the shape of a release, or of one release for each level."""
     if isinstance(made, Release):
         return json.dumps(shape(json.loads(made.to_text())))
     if isinstance(made, dict):
-        return json.dumps({level: told(one) for level, one in made.items()})
+        return json.dumps({level: shape_of(one) for level, one in made.items()})
     return type(made).__name__
 
 
@@ -147,7 +147,7 @@ def outcome_of(call: Callable[[], Any], book: Book, hidden: str = "") -> Outcome
     with printed() as read, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            ended = told(call())
+            ended = shape_of(call())
         except BaseException as error:
             chained = error.__cause__ is not None or error.__context__ is not None
             ended = f"{type(error).__name__} {error} {'chained' if chained else ''}"

@@ -77,7 +77,7 @@ class Collected:
         control = Forks(1)
         order = [(at, session.items[at], r.seconds) for at, r in enumerate(reached)]
         quick = sorted(order, key=lambda test: test[2])[:30]
-        control.judge(NO_MUTANT, lambda: self._run(quick, None), 10 + 5 * self.seconds)
+        control.run(NO_MUTANT, lambda: self._run(quick, None), 10 + 5 * self.seconds)
         require_survival(control)
         forks = Forks(self.jobs)
         noticed = mmap.mmap(-1, len(reached))  # shared with the forks: how often each test did
@@ -93,7 +93,7 @@ class Collected:
                 order = [(at, session.items[at], reached[at].seconds) for at in those]
                 return _patch(functions, mutant.code) and self._run(order, noticed)
 
-            forks.judge(mutant, notices, 10 + 5 * sum(reached[at].seconds for at in those))
+            forks.run(mutant, notices, 10 + 5 * sum(reached[at].seconds for at in those))
         self.verdicts |= forks.finish()
         return True
 
@@ -233,7 +233,7 @@ def _imported(path: Path, mutant: Mutant) -> bool:
     return _pytest(path, _Plain()) != 0
 
 
-def judged(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
+def verdicts_of(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
     """Return the result of each mutant of a module."""
 
     def serve() -> tuple[list[str], set[int], float]:
@@ -247,11 +247,11 @@ def judged(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
     verdicts, on_import, seconds = from_fork(serve)
     known = dict(zip(within, verdicts, strict=True))
     control, forks = Forks(1), Forks(jobs)
-    control.judge(NO_MUTANT, lambda: _pytest(path, _Plain()) != 0, 30 + 5 * seconds)
+    control.run(NO_MUTANT, lambda: _pytest(path, _Plain()) != 0, 30 + 5 * seconds)
     require_survival(control)
     for mutant in planted:
         reached = mutant.on_import or not on_import.isdisjoint(mutant.lines)
         if reached and known.get(mutant, SURVIVED) == SURVIVED:
-            forks.judge(mutant, lambda m=mutant: _imported(path, m), 30 + 5 * seconds)
+            forks.run(mutant, lambda m=mutant: _imported(path, m), 30 + 5 * seconds)
     known |= forks.finish()
     return {mutant: known[mutant] for mutant in planted}

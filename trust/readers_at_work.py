@@ -138,8 +138,8 @@ def explode(name: str) -> None:
     before = limit_memory()
     code, text = run(bombs.line(name), output)
     found = faults(bombs.line(name), code, text, planted=False)
-    told = {"number": 0, "codes": [code], "faults": found, "peak": grown(before)}
-    print(json.dumps(told), flush=True)
+    reported = {"number": 0, "codes": [code], "faults": found, "peak": grown(before)}
+    print(json.dumps(reported), flush=True)
 
 
 def main(kind: str, first: int, last: int, step: int) -> None:

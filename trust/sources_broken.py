@@ -79,7 +79,7 @@ def _numbers_of_array(self: Any, columns: Sequence[str]) -> Iterator[pa.RecordBa
     yield pa.RecordBatch.from_arrays(found, list(columns))
 
 
-def _looking(self: Any, data: Any, declared: tuple[str, ...]) -> None:
+def _by_first_row(self: Any, data: Any, declared: tuple[str, ...]) -> None:
     """Let the first row decide whether there are as many cells as columns."""
     wanted = [len(declared)] if len(declared) > 1 else [0, 1]
     if len(data) and np.size(data[0]) not in wanted:
@@ -128,7 +128,7 @@ def _as_written(column: pa.Array, declared: str, missing: tuple[str, ...]) -> pa
     return found.cast(pa.large_binary())
 
 
-def _kinds_by_looking(self: Any) -> dict[str, str]:
+def _kinds_by_cells(self: Any) -> dict[str, str]:
     """Draft a schema whose kinds follow from the first cells."""
     (batch, *_) = [*self.batches(list(self.names)), None]
     found: dict[str, str] = {}
@@ -253,14 +253,14 @@ _GRAMMAR = text._grammar
 
 WHOLE_BATCHES = _one(sqlite, "_TEXT", replace(sqlite._TEXT, read=_truncated))
 TYPE_OF_ALL = _one(array.ObjectSource, "batches", _numbers_of_array)
-FIRST_ROW = _one(array.ObjectSource, "__init__", _looking)
+FIRST_ROW = _one(array.ObjectSource, "__init__", _by_first_row)
 NO_BLANK_LINES = _one(text.Reader, "next", _without_blank_lines)
 PUSHED_DOWN = _one(sources, "rows_meeting", _pushed_down)
 LISTED_IDS = _all(
     patch.object(rows, "refuse_unfit", lambda *_: None),
     patch.object(kept, "canonical", _as_listed),
 )
-GUESSED_KINDS = _one(text.TextSource, "kinds", _kinds_by_looking)
+GUESSED_KINDS = _one(text.TextSource, "kinds", _kinds_by_cells)
 SPARSE = _one(private_copy._Encrypted, "_grow", _sparse)
 CORES = _one(rows, "leave_no_core", lambda: None)
 UNCHECKED_ARROW = _one(arrow, "_check", lambda column: None)

@@ -78,11 +78,11 @@ def disk_full(folder: Path) -> list[str]:
             faults.append(f"{state.st_blocks} blocks taken")
         if state.st_mode & 0o077:
             faults.append("others may read the copy")
-        told = [_with_little_disk(rows) for rows in (30_000, 60_000)]
+        reported = [_with_little_disk(rows) for rows in (30_000, 60_000)]
     finally:
         private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES = kept
-    if told != [private_copy.NO_ROOM] * 2:
-        faults.append(f"on a full disk: {told}")
+    if reported != [private_copy.NO_ROOM] * 2:
+        faults.append(f"on a full disk: {reported}")
     return faults
 
 
@@ -103,8 +103,8 @@ def _with_little_disk(rows: int) -> str:
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        text = told.read().decode()
+    with os.fdopen(reading, "rb") as reported:
+        text = reported.read().decode()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return text if status == 0 else f"ended by {status}"
 

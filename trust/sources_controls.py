@@ -22,9 +22,9 @@ from figure import Figure
 from outcomes import Book
 from sources import DataSource, DataSources, Trained
 from sources_cells import FAR, Hostile, Row
-from sources_independence import Effort, judged
+from sources_independence import Effort, compared_alone
 from sources_neighbours import LINES, Pairs, in_process, on_the_command_line
-from sources_persons import Told, tell
+from sources_persons import Comparison, compare
 from sources_roles import ROLES, image
 from sources_tables import by_pandas, through, with_line_breaks
 
@@ -58,7 +58,7 @@ class Parts:
 
     def company(self, name: str, kind: str, role: str, companions: str, odd: list[Any]) -> Seen:
         source = self._source(name, kind, companions, odd)
-        return lambda: judged(source, kind, Effort(9, [BY_NAME[role]])).differences
+        return lambda: compared_alone(source, kind, Effort(9, [BY_NAME[role]])).differences
 
     def neighbours(
         self,
@@ -85,9 +85,9 @@ class Parts:
 
     def ids(self, name: str, kind: str) -> Seen:
         def seen() -> list[str]:
-            told = Told()
-            tell(told, self.sources.found[name], kind, "decimal")
-            return told.wrong
+            compared = Comparison()
+            compare(compared, self.sources.found[name], kind, "decimal")
+            return compared.wrong
 
         return seen
 

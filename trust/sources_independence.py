@@ -116,7 +116,7 @@ def _different(
     return {kind: units for kind, units in kept.items() if units}, list(filter(new, odd))
 
 
-def judged(source: DataSource, kind: str, effort: Effort) -> Found:
+def compared_alone(source: DataSource, kind: str, effort: Effort) -> Found:
     """Check all roles of one type of column at a reader."""
     found = Found()
     cells = source.types[kind]
@@ -203,7 +203,7 @@ def alone_and_together(found_sources: Iterable[DataSource], quick: bool) -> Foun
         began, here = time.process_time(), Found()
         tried = effort(source, quick, turn)
         for kind in tried.of_types(source):
-            here.add(judged(source, kind, tried))
+            here.add(compared_alone(source, kind, tried))
         print(
             f"{source.name}: {len(here.combinations)} combinations, {here.tables} tables, "
             f"{len(here.differences)} differences, {time.process_time() - began:.0f} s",

@@ -211,8 +211,8 @@ def on_the_command_line(
                     finally:
                         os.chdir(here)
             for (what, _), found in zip(changed[1:], outcomes[1:], strict=True):
-                told = f"{kind} | {role.name} | {line.split()[0]} | {what}"
-                pairs.compare(f"{source.name}, command line", told, outcomes[0], found)
+                reported = f"{kind} | {role.name} | {line.split()[0]} | {what}"
+                pairs.compare(f"{source.name}, command line", reported, outcomes[0], found)
 
 
 def _ran(line: str, data: Any, role: Role, source: DataSource, book: Book) -> Outcome:

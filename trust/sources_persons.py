@@ -69,7 +69,7 @@ FLOATS = [7.0, -7.0, 7.5, 0.1, 0.5, -0.0, 0.0, 2.0**53, 2.0**53 - 1, 2.0**53 + 2
 
 
 @dataclass
-class Told:
+class Comparison:
     """Number of compared pairs of cells, their readers, and the pairs with a wrong result."""
 
     pairs: int = 0
@@ -126,17 +126,17 @@ def persons(data: Any, source: DataSource, declared: str, count: int) -> list[in
     return found
 
 
-def told(sources: Iterable[DataSource]) -> Told:
+def compared(sources: Iterable[DataSource]) -> Comparison:
     """Compare every pair of spellings in every column that can hold ids."""
-    result = Told()
+    result = Comparison()
     for source in sources:
         for kind in source.types:
             for declared in TYPES:
-                tell(result, source, kind, declared)
+                compare(result, source, kind, declared)
     return result
 
 
-def tell(result: Told, source: DataSource, kind: str, declared: str) -> None:
+def compare(result: Comparison, source: DataSource, kind: str, declared: str) -> None:
     """Compare all pairs of spellings in one column."""
     cells = spellings(source.types[kind], declared)
     if not cells or (len(cells) > 100 and "int8" in kind):
@@ -167,7 +167,7 @@ def tell(result: Told, source: DataSource, kind: str, declared: str) -> None:
 
 def figures(sources: Iterable[DataSource]) -> list[Figure]:
     """Return the figures about persons."""
-    result = told(source for source in sources if source.name not in WITHOUT)
+    result = compared(source for source in sources if source.name not in WITHOUT)
     for line in result.wrong[:40]:
         print("person:", line)
     pairs = f"{result.pairs} pairs: two for one, one for two"

@@ -46,8 +46,8 @@ class OldStata(Source):
         self.types = {name: self._type(name) for name in self.names}
 
     def _unit(self, name: str) -> int | None:
-        told = self._about.original_variable_types[name]
-        return {"%td": 86_400_000_000, "%tc": 1000}.get(told[:3])
+        reported = self._about.original_variable_types[name]
+        return {"%td": 86_400_000_000, "%tc": 1000}.get(reported[:3])
 
     def _type(self, name: str) -> pa.DataType:
         if self._about.readstat_variable_types[name] == "string":

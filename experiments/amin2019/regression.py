@@ -58,7 +58,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
     against = {(m, b): wins(cells, m, b) for m in RELEASES for b in BASELINES}
     places = len(cells) // (len(BASELINES) + len(RELEASES))
 
-    def told(method: str) -> str:
+    def reported(method: str) -> str:
         counts = ", ".join(f"{b}: {len(against[method, b])}" for b in BASELINES)
         return f"{method} better on, of {places} cells (3 alphas), {counts}"
 
@@ -69,14 +69,14 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
             lemma.violations == 0,
         ),
         "beats-output-perturbation": Finding(
-            told("AD"), len(against["AD", shared]) >= 0.9 * places
+            reported("AD"), len(against["AD", shared]) >= 0.9 * places
         ),
         "beats-gaussian-output-perturbation": Finding(
             f"AD better on {len(against['AD', gaussian])} of {places} cells",
             len(against["AD", gaussian]) == places,
         ),
         "default-beats-perturbation": Finding(
-            told(OURS),
+            reported(OURS),
             min(len(against[OURS, b]) for b in (shared, gaussian, objective)) >= 0.95 * places,
         ),
     }

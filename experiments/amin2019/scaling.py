@@ -46,12 +46,12 @@ def gap(small: bool, folder: Path) -> Finding:
         name = sweep.replace(", epsilon ", "-").replace(" ", "-")
         draw(own, folder / f"dimension-{name}.svg", sweep, "d")
     wider = {sweep: gaps(appendix, sweep) for sweep in swept}
-    told = [
+    reported = [
         f"{sweep}: {', '.join(f'{gap:.3f}' for gap in found)}" for sweep, found in wider.items()
     ]
     return Finding(
         f"KT - AD at d = {', '.join(map(str, sorted({p.d for p in appendix})))}: "
-        + "; ".join(told),
+        + "; ".join(reported),
         all(bool(np.all(np.diff(found) > 0)) for found in wider.values()),
     )
 

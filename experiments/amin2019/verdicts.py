@@ -116,7 +116,7 @@ def gap_largest(figure: Figure) -> Finding:
 
 def axes(figure: Figure, kind: str) -> Finding:
     """Check whether the largest mean error of each panel is at the end of the printed axis."""
-    told, matched = [], 0
+    reported, matched = [], 0
     for (panel, name), (tick, step) in TICKS.items():
         shown = [f"{method}{kind}" for method in figure1.PANELS[panel] if method != OURS]
         top = max((figure.at(name, e, m) for e in figure.epsilons for m in shown), key=_mean)
@@ -124,11 +124,11 @@ def axes(figure: Figure, kind: str) -> Finding:
         low, high = tick / (1 + MARGIN), (tick + step) / (1 + MARGIN)
         fits = low <= top.error_mean + slack and top.error_mean - slack < high
         matched += fits
-        told.append(
+        reported.append(
             f"{panel} {name} {top.error_mean:.2f} by {top.method} for {tick:g}"
             + ("" if fits else " (no)")
         )
-    return Finding(f"{matched} of {len(TICKS)} axes: " + "; ".join(told), matched == len(TICKS))
+    return Finding(f"{matched} of {len(TICKS)} axes: " + "; ".join(reported), matched == len(TICKS))
 
 
 def default_beats(figure: Figure) -> Finding:
@@ -165,10 +165,12 @@ def default_is_best(figure: Figure) -> Finding:
         for method in rivals
     }
     worst = max(len(places) for places in lost.values())
-    told = "; ".join(f"{method} on {_names(places)}" for method, places in lost.items() if places)
+    reported = "; ".join(
+        f"{method} on {_names(places)}" for method, places in lost.items() if places
+    )
     return Finding(
         f"{worst} of {len(figure.places)} cells at most, of {len(rivals)} methods: "
-        f"{told or 'none anywhere'}",
+        f"{reported or 'none anywhere'}",
         worst <= max(1, 0.05 * len(figure.places)),
     )
 

@@ -39,10 +39,10 @@ def rows_findings(small: bool, folder: Path) -> dict[str, Finding]:
     }
     _keep(folder, "rows", "n", means)
     slopes = {name: log_slope(sizes, [found[n] for n in sizes]) for name, found in means.items()}
-    told = ", ".join(f"{name} {slope}" for name, slope in slopes.items())
+    reported = ", ".join(f"{name} {slope}" for name, slope in slopes.items())
     gaussian = slopes["GaussCov"].near(-1.0, 0.05)
     return {
-        "separate-rows": Finding(told, gaussian and slopes["SeparateCov"].near(-0.5, 0.1)),
+        "separate-rows": Finding(reported, gaussian and slopes["SeparateCov"].near(-0.5, 0.1)),
     }
 
 
@@ -97,12 +97,14 @@ def skew_findings(small: bool, folder: Path) -> dict[str, Finding]:
     """Check skewed norms: the largest row determines the noise of all but the adaptive methods."""
     table = synthetic(20_000, 50, tail=SKEW)
     found = {name: error(name, table, RHO, repeats(small)) for name in METHODS}
-    told = ", ".join(f"{name} {mean.value:.2g}" for name, mean in found.items())
-    told = f"mean squared norm {table.trace:.2g}, auto takes {taken(table, RHO).name}; {told}"
+    reported = ", ".join(f"{name} {mean.value:.2g}" for name, mean in found.items())
+    reported = (
+        f"mean squared norm {table.trace:.2g}, auto takes {taken(table, RHO).name}; {reported}"
+    )
     plain = min(found["GaussCov"].value, found["SeparateCov"].value)
     return {
-        "adaptive-skew": Finding(told, found["AdaptiveCov"].value < MUCH * plain),
-        "private-radius-skew": Finding(told, found[RADIUS].value < FAR * found["ours"].value),
+        "adaptive-skew": Finding(reported, found["AdaptiveCov"].value < MUCH * plain),
+        "private-radius-skew": Finding(reported, found[RADIUS].value < FAR * found["ours"].value),
     }
 
 

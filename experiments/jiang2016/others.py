@@ -143,7 +143,7 @@ def theorem10(small: bool) -> dict[str, Finding]:
         for name, found in errors.items():
             ratios[name].append(float(np.median(found)) / bound)
     bounds = [least_error(d)[0] / d for d in orders]
-    told = "; ".join(
+    reported = "; ".join(
         f"{name} {min(found):.1f} to {max(found):.1f}" for name, found in ratios.items()
     )
     packed = [
@@ -155,7 +155,7 @@ def theorem10(small: bool) -> dict[str, Finding]:
         ),
         "theorem10-lower": Finding(
             f"proved: {min(bounds):.3f} to {max(bounds):.3f} d/eps at d = "
-            f"{', '.join(map(str, orders))}, k = 1; median error over it: {told}",
+            f"{', '.join(map(str, orders))}, k = 1; median error over it: {reported}",
             min(min(found) for found in ratios.values()) >= 1,
         ),
         "lemma5": Finding(
@@ -207,10 +207,10 @@ def against_power_method(small: bool) -> Finding:
             )
     cells = len(found["power method"])
     won = {name: sum(np.array(found[name]) < np.array(found["power method"])) for name in LAWS}
-    told = ", ".join(f"{name} {np.median(list(each)):.3g}" for name, each in found.items())
+    reported = ", ".join(f"{name} {np.median(list(each)):.3g}" for name, each in found.items())
     return Finding(
         f"less with Wishart on {won['Wishart']}, with matrix Laplace on {won['matrix Laplace']} of "
-        f"{cells} cells; median excess: {told}",
+        f"{cells} cells; median excess: {reported}",
         bool(won["Wishart"] == cells),
     )
 

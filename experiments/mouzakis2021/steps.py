@@ -112,7 +112,7 @@ def spectrum_after(sigma: Matrix, noisy: Matrix, slack: float, clamp: bool) -> M
     return np.linalg.eigvalsh(shape @ sigma @ shape.T)
 
 
-def looks(count: int) -> Iterator[tuple[Matrix, Matrix, float]]:
+def steps_of(count: int) -> Iterator[tuple[Matrix, Matrix, float]]:
     """Draw moments with spectrum in [0, 1], and estimates of them with spectral error exactly s."""
     generator = seeds.generator(20210002)
     for _ in range(count):
@@ -128,7 +128,7 @@ def clamp(small: bool) -> dict[str, Finding]:
     norm = float(spectrum_after(*example, clamp=True)[-1])
     count = 2000 if small else 20_000
     worst, broken, kept = 0.0, 0, True
-    for sigma, noisy, slack in looks(count):
+    for sigma, noisy, slack in steps_of(count):
         largest = float(spectrum_after(sigma, noisy, slack, clamp=True)[-1])
         worst, broken = max(worst, largest), broken + (largest > 1 + 1e-9)
         repaired = spectrum_after(sigma, noisy, slack, clamp=False)

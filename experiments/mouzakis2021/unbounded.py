@@ -78,7 +78,7 @@ def distance(drawn: Table, found: Matrix) -> float:
 def end_to_end(small: bool, folder: Path) -> dict[str, Finding]:
     """Measure errors at d = 3, 4, 6 and condition numbers up to 1e10, and non-private errors."""
     conditions, repeats = ((1e10,), 1) if small else ((1.0, 1e2, 1e5, 1e10), 3)
-    told, worst = [], 0.0
+    reported, worst = [], 0.0
     for d in (3, 4, 6):
         errors = []
         for condition in conditions:
@@ -89,12 +89,12 @@ def end_to_end(small: bool, folder: Path) -> dict[str, Finding]:
         ours, plain = np.median(errors, axis=0)
         worst = max(worst, float(ours / plain))
         largest = max(private / other for private, other in errors)
-        told.append(
+        reported.append(
             f"{ours:.4f} (non-private {plain:.4f}, largest ratio {largest:.1f}; d = {d}, "
             f"{least(d)} rows)"
         )
     return {
-        "unbounded": Finding("median error " + ", ".join(told), worst <= 1.5),
+        "unbounded": Finding("median error " + ", ".join(reported), worst <= 1.5),
         "zero-eigenvalue": zero_eigenvalue(1 if small else 3),
     }
 
@@ -193,7 +193,7 @@ def theorem_51(small: bool) -> Finding:
         right = SubspaceRecovery.of(1.0, 1e-6, SIZE, None, 5)
         given = SubspaceRecovery(right.test, right.mu / faults.factor("subspace", d), SIZE)
         for gamma in (1e-2, 1e-5):
-            for told in (0.5, 1.0, 2.0):
+            for reported in (0.5, 1.0, 2.0):
                 bar = 0.5
                 above = np.linspace(1, bar**2, k) if k > 1 else np.ones(1)
                 spectrum = np.append(above, above[-1] * gamma**2 * np.ones(d - k))
@@ -201,10 +201,10 @@ def theorem_51(small: bool) -> Finding:
                 generator = seeds.generator(20210004, d + k)
                 turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
                 try:
-                    basis = given(found, k, 2 * told * gamma, seeds.entropy(k))
+                    basis = given(found, k, 2 * reported * gamma, seeds.entropy(k))
                 except MechanismRefused:
                     return Finding(f"refused at d = {d}, k = {k}", holds=False)
-                shape = coarse(basis, told * gamma)
+                shape = coarse(basis, reported * gamma)
                 after = np.linalg.eigvalsh(shape @ (turn * spectrum) @ turn.T @ shape.T)[::-1]
                 least_ratio = min(least_ratio, float(after[k] / after[0] / (bar**2 / 40)))
                 cells += 1

@@ -63,20 +63,20 @@ def own_size(repeats: int) -> Finding:
 def sulq_order(repeats: int) -> Finding:
     """Check whether SuLQ is between the slides' Gaussian and Wishart noise, on Parkinson's."""
     table = Table("Parkinson's", scaled(parkinsons()))
-    told, holds = [], True
+    reported, holds = [], True
     for epsilon in EPSILONS:
         low, middle, high = (
             relative(table, name, epsilon, SPARSE, repeats)
             for name in (GAUSSIAN, SULQ, WISHART_APPROXIMATE)
         )
-        told.append(f"{low:.2f}, {middle:.2f}, {high:.2f} (eps = {epsilon:g})")
+        reported.append(f"{low:.2f}, {middle:.2f}, {high:.2f} (eps = {epsilon:g})")
         holds &= low < middle < high
-    return Finding("Gaussian, SuLQ, Wishart: " + "; ".join(told), holds)
+    return Finding("Gaussian, SuLQ, Wishart: " + "; ".join(reported), holds)
 
 
 def sulq_not_available(repeats: int) -> Finding:
     """Measure how often S plus SuLQ's noise has no solution, by table and penalty."""
-    told, apart = [], False
+    reported, apart = [], False
     for rho in (SPARSE, DIAGONAL):
         shares = {
             table.name: np.mean(
@@ -88,12 +88,12 @@ def sulq_not_available(repeats: int) -> Finding:
             )
             for table in tables()
         }
-        told.append(
+        reported.append(
             ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
             + f" at rho = {rho:g}"
         )
         apart |= shares.pop("Parkinson's") == 0 and min(shares.values()) > 0
-    return Finding("without a solution: " + "; ".join(told), bool(apart))
+    return Finding("without a solution: " + "; ".join(reported), bool(apart))
 
 
 def sulq_private() -> Finding:

@@ -247,8 +247,8 @@ def passing_chance(test, score):
     if score >= test.limit:
         return 0.0
     a = math.exp(-1 / float(test.noise.scale))
-    room = test.threshold - score
-    return 1 - a ** (room + 1) / (1 + a) if room >= 0 else a**-room / (1 + a)
+    space = test.threshold - score
+    return 1 - a ** (space + 1) / (1 + a) if space >= 0 else a**-space / (1 + a)
 
 
 def delta_of_test(passing, sensitivity, epsilon):

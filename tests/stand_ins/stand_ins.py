@@ -44,8 +44,8 @@ class Exact:
         columns = np.asarray(dense, np.float64)
         columns = columns[:, None] if columns.ndim == 1 else columns
         low, high = columns.min(axis=0), columns.max(axis=0)
-        room = np.where(low < high, 0.0, 1.0)
-        return (low - room).tolist(), (high + room).tolist()
+        space = np.where(low < high, 0.0, 1.0)
+        return (low - space).tolist(), (high + space).tolist()
 
 
 class PCA(Exact, PrivatePCA):
@@ -119,8 +119,8 @@ def roomy(compare: Any) -> Any:
     """Return `assert_allclose` without differences below `STEP`, in units of the largest entry."""
 
     def compared(actual: Any, desired: Any, rtol: Any = 1e-7, atol: Any = 0, **how: Any) -> None:
-        room = STEP * float(np.max(np.abs(desired), initial=0.0))
-        compare(actual, desired, rtol=max(rtol, STEP), atol=max(atol, room), **how)
+        space = STEP * float(np.max(np.abs(desired), initial=0.0))
+        compare(actual, desired, rtol=max(rtol, STEP), atol=max(atol, space), **how)
 
     return compared
 
@@ -143,11 +143,11 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     if report.when == "setup":
         MET.clear()
     if report.when == "call" and MET:
-        told = {
+        reported = {
             "test": f"{item.module.__name__.rpartition('.')[2]}::{item.name}",
             "outcome": "xfailed" if hasattr(report, "wasxfail") else report.outcome,
             "error": call.excinfo.exconly() if report.failed else "",
         }
         with Path(os.environ["STAND_INS_OUTCOMES"]).open("a") as file:
-            file.write(json.dumps(told) + "\n")
+            file.write(json.dumps(reported) + "\n")
     return report
