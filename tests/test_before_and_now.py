@@ -108,7 +108,7 @@ def test_seconds_are_kept_where_they_are_compared():
 
 
 def test_a_version_reads_the_kinds_of_columns_that_it_knows(monkeypatch):
-    """Of the demo, which declares counts and flags. Control: this one, as if it were earlier."""
+    """The demo declares counts and flags. The control treats this version as an earlier one."""
     asked = [{"epsilon": 1.0, "seed": 0}]
     demo = before_and_now.table_named("demo")
     (answer_of,) = before_and_now.released(demo, asked, None, "tune")
@@ -124,7 +124,7 @@ def test_a_refusal_has_a_word_and_no_errors(monkeypatch):
 
 
 def test_tables_of_one_part_are_of_no_other():
-    """Except the errors that no threshold uses."""
+    """The errors that no threshold uses are exempt."""
     judging = [some for part, some in PARTS.items() if part not in ("former", "demo", "goals")]
     names = [name for some in judging for name in some]
     assert len(names) == len(set(names))

@@ -79,7 +79,7 @@ def test_flags_and_sentences_count() -> None:
 @pytest.mark.parametrize("sampling", [True, False])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_the_flag_depends_on_the_noise_alone(sampling, level) -> None:
-    """Neither on the level of the intervals nor on sampling, whose error may be far larger."""
+    """The flag depends neither on the level of the intervals nor on the sampling error."""
     expected = noise_alone(noisy()).below_noise
     found = dpcov.intervals(noisy(), "correlation", level, sampling)
     assert np.array_equal(found.below_noise, expected)

@@ -67,6 +67,6 @@ def test_the_floor_multiplies_as_large_a_matrix(numeric, job):
 
 
 def test_the_parts_of_a_reading_are_those_that_are_listed(numeric):
-    """In a process of its own: the job puts clocks into the library."""
+    """The job runs in a separate process, because it adds clocks to the library."""
     spent = workloads.measure("parts_of_exact", numeric)
     assert {"decode", "encode columns", "write blocks", "certify", "all else"} <= set(spent)

@@ -284,7 +284,7 @@ def test_the_cap_counts_bytes_and_holds_for_levels_too():
 
 
 def test_a_frame_is_a_table_whatever_its_columns_are_called():
-    """Of pandas every column is an attribute too, and so are the parts of a source."""
+    """In pandas, every column is also an attribute, and so are the parts of a source."""
     names = ["kind", "names", "types", "unfit", "repeatable", "costly", "kinds", "batches"]
     frame = pd.DataFrame({name: [1.0, 2.0] for name in names})
     assert open_source(frame, OPTIONS, ()).names == tuple(names)

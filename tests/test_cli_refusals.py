@@ -158,7 +158,7 @@ def test_a_file_that_is_no_parquet_is_refused(capsys, content: str) -> None:
 
 
 def test_data_that_breaks_while_it_is_read_stays_spent_and_quiet(capsys) -> None:
-    """Only found by reading: the one refusal after the reservation."""
+    """This is the only refusal after the charge: only reading finds the fault."""
     pd.read_csv(pd.io.common.StringIO(people(20_000))).to_parquet("t.parquet", compression=None)
     data = bytearray(Path("t.parquet").read_bytes())
     data[100 : len(data) // 2] = b"\xff" * (len(data) // 2 - 100)
@@ -234,7 +234,7 @@ def test_a_pipe_that_closes_early_is_no_error() -> None:
 def test_a_release_that_can_no_longer_be_written_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a disk fills up while the table is read: what was paid for is not lost."""
+    """If the disk becomes full while the table is read, the user still gets the release."""
 
     def full(output: files.Output, text: str) -> None:
         raise OutputError(f"{str(output.path)!r} can't be written: No space left on device.")

@@ -95,7 +95,7 @@ def test_of_a_moment_below_0_nothing_is_given_back_and_all_stays_finite(corner: 
 
 @pytest.mark.parametrize(("spread", "given"), [(1e-12, False), (1e-11, True)])
 def test_what_is_rounding_has_no_direction(spread: float, given: bool) -> None:
-    """Of rows that are all alike: what is left about their mean is none of them."""
+    """All rows are equal, so the rest about their mean is rounding."""
     one = np.array([1.0, 2.0, 0.5, 1.0])
     whole = np.outer(one, one) + spread * np.diag([1.0, 0, 0, 0])
     assert Clip(released(), whole).expected().any() == given

@@ -244,7 +244,7 @@ def test_control_with_a_quieter_count_or_of_the_rest_s_budget_more_is_spent_than
 @pytest.mark.parametrize("budget", [PURE, PureDP(1e6), PureDP(1e-6)], ids=str)
 @pytest.mark.parametrize("mechanism", PRODUCT)
 def test_a_budget_without_a_delta_gets_no_gaussian_noise(mechanism, budget):
-    """With a delta, the mechanism is calibrated twice, and both calibrations are of one kind."""
+    """With a delta, dpcov calibrates the mechanism twice, with the same kind of noise."""
     if mechanism != "gaussian":  # which refuses it
         laws = mechanism_named(mechanism).calibrate(LATTICE, budget, ADD)
         assert count.is_gaussian(laws) is False
@@ -588,7 +588,7 @@ def test_each_level_has_a_count_of_its_own_rows():
 
 
 def test_a_plan_knows_what_the_count_takes():
-    """Of the noise's closed form; under replace-one count and trace take nothing."""
+    """The prediction uses a closed form. Under replace-one, count and trace use no budget."""
     asked = {"mechanism": "matrix-laplace", "factors": ()}
     private, public = (
         dpcov.plan(schema(), 2000, epsilon=epsilon, neighbors=neighbors, **asked)

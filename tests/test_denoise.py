@@ -209,7 +209,7 @@ def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
     ],
 )
 def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, strength):
-    """In closed form and by simulation. Control: a law of less noise takes the rest for error."""
+    """The test uses a closed form and simulation. Control: noise of less variance fails."""
     d = 150 if strength > CLEAR else 110
     law, generator = law_of(name, d), np.random.default_rng(10)
     trace = strength * law.detectable

@@ -103,7 +103,7 @@ def test_integers_in_float32_are_next_to_the_exact_ones(scale, lower, upper):
 
 @pytest.mark.parametrize("exponent", [-70, -61, -60, 0, 60, 61, 300])
 def test_columns_of_any_size_are_scaled(exponent):
-    """Beyond the range of float32 by float64: otherwise 2^-70 would be 0, and 2^300 infinite."""
+    """Columns beyond the range of float32 use float64: 2^-70 would become 0, and 2^300 infinite."""
     half = 2.0**exponent
     columns = Columns(Schema.from_bounds(-half, half, ["a"]), np.array([1000.0]))
     (batch,) = pa.table(

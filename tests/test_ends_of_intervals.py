@@ -228,7 +228,7 @@ def test_by_default_they_cover_sampling() -> None:
 
 
 def test_ends_for_clipped_rows_are_the_published_entries_and_quantiles_of_their_noise() -> None:
-    """Nothing is denoised, and no error is less than its law: all is below the noise level."""
+    """All results are below the noise level, so nothing is denoised."""
     release = made(200, mechanism="gaussian", epsilon=None, rho=1e-3)
     assert release.noise is not None
     law = release.noise.rescaled(release.lattice.step**2)

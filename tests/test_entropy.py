@@ -96,7 +96,7 @@ print(len({*children, *entropy.words(1000).tolist()}))
 
 
 def test_a_thousand_forks_draw_distinct_words_and_none_of_the_parents() -> None:
-    """Of a small process: to fork this one takes twenty times as long."""
+    """The test forks a small process: a fork of the test process takes twenty times as long."""
     command = [sys.executable, "-c", FORKS, str(Path(__file__).parent)]
     assert subprocess.run(command, check=True, capture_output=True).stdout == b"2000\n"
 

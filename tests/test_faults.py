@@ -195,7 +195,7 @@ def test_plan_compares_delta_with_the_rows_that_the_user_states(run, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_no_warning_of_a_budget_stops_a_run_after_its_spend(tmp_path):
-    """Where warnings are errors, one comes before the ledger is touched."""
+    """If warnings are errors, the warning comes before dpcov opens the ledger."""
     ledger = dpcov.Ledger.create(tmp_path / "L", PureDP(100))
     rows = np.linspace(0, 1, 100)[:, None]
     with pytest.raises(BudgetWarning):

@@ -351,7 +351,7 @@ def test_a_text_is_read_up_to_its_limit_and_errors_name_file_and_reason(tmp_path
 
 
 def test_one_module_alone_writes_files() -> None:
-    """Nowhere else is a file created, truncated or renamed; what may is for the makers of dpcov."""
+    """No other module creates, truncates or renames files, except tools for the makers of dpcov."""
     own = {"files.py", "cli/demo/__init__.py", "json_schemas.py", "papers/wishart.py"}
     root = Path(files.__file__).parent
     acts = ("write_text(", "write_bytes(", ".replace(path", "os.replace", "os.rename", "mkstemp")

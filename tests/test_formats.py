@@ -341,7 +341,7 @@ def test_ids_of_persons_are_those_of_other_files(tmp_path):
 
 
 def test_numbers_of_which_a_sheet_holds_not_all_digits_are_nobody_s_ids(tmp_path):
-    """In a column of numbers they are numbers as any."""
+    """In a column of numbers, they are ordinary numbers."""
     document = {"version": 2, "columns": {"weight": COLUMNS["weight"]}}
     unit = {"column": "id", "type": "integer", "max_rows": 1}
     schema = Schema.parse(document | {"unit": unit})

@@ -472,7 +472,7 @@ ORDINARY = {"boolean": "false", "uuid": "'00000000-0000-0000-0000-000000000000'"
 
 @pytest.mark.parametrize("kind", EXTREME)
 def test_one_extreme_cell_never_changes_the_outcome_nor_other_rows(link, kind, tmp_path):
-    """In clean company, and among the others, its row adds what it adds alone; all are booked."""
+    """The row adds the same among clean rows, among odd rows and alone; all are charged."""
     check_extremes(link, kind, Ledger.create(tmp_path / "ledger", PureDP(1000.0)))
 
 

@@ -484,7 +484,7 @@ REFUSED = [
 def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
     kind, declared, words, wrapped
 ):
-    """Of a stream that fails at its first batch."""
+    """The stream fails at its first batch."""
 
     def broken():
         raise ValueError("read")

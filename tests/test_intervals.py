@@ -85,7 +85,7 @@ def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_intervals_of_half_the_noise_are_found_out() -> None:
-    """In every statistic, if all directions are detectable: the estimate beats its noise."""
+    """Every statistic shows it if all directions are detectable: the estimate beats its noise."""
     truth, hits = truths(DATA), []
     for seed in range(120):
         one = made(seed=seed, epsilon=4.0, mechanism="matrix-laplace")
@@ -145,7 +145,7 @@ def test_correlations_below_the_noise_are_wide_and_not_trusted() -> None:
 
 @pytest.mark.parametrize(("epsilon", "fine"), [(1.0, False), (1e7, True)])
 def test_noise_that_is_hardly_there_is_blamed_for_nothing(epsilon: float, fine: bool) -> None:
-    """Nor where a direction has no variance: here levels add up to 1, as no cell is missing."""
+    """A direction without variance is no exception: levels add up to 1 if no cell is missing."""
     frame = pd.DataFrame({"x": DATA[:, 0], "kind": np.where(DATA[:, 1] > 0.1, "a", "b")})
     columns = {
         "x": {"kind": "numeric", "lower": -1, "upper": 1},
@@ -194,7 +194,7 @@ def test_a_private_radius_is_said_to_be_unknown_to_intervals(
 
 
 def test_the_norm_histogram_gives_intervals_the_clipping_bias() -> None:
-    """But where rows reach so far that the largest radius was taken."""
+    """The exception is rows that reach so far that the largest radius is chosen."""
     clipped = intervals(made(0.2 * DATA, mechanism="standardized"), "covariance", sampling=False)
     assert not clipped.clipped
     assert "extrapolates the tail" in clipped._repr_html_()
@@ -236,7 +236,7 @@ def test_an_eigenvalue_that_may_be_0_is_not_trusted() -> None:
 
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
 def test_the_variance_of_a_level_is_that_of_all_other_rows(neighbors: str) -> None:
-    """Of two levels of which each row has one, as it is their covariance but for its sign."""
+    """Each row has one of two levels, so the covariance is the variance with the opposite sign."""
     levels = {"kind": "categorical", "levels": ["a"], "other": True, "missing": "other"}
     held, twentieth = [], np.repeat(["a"] + ["b"] * 19, 1000)
     for seed in range(20):

@@ -204,7 +204,7 @@ def test_the_mark_of_a_late_start_is_part_of_the_chain(path: Path, change: str) 
 def test_a_chain_that_was_taken_off_to_edit_is_never_whole_unnoticed(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever can write the file can start a chain too: the mark stays, and no old head fits."""
+    """A writer of the file can start a chain too. The mark stays, and no old head fits."""
     head = Ledger(path).verify().head
     unchained(path)
     edit(path, lambda db: db.execute("UPDATE entries SET budget = '{\"epsilon\": 1e-9}'"))

@@ -78,7 +78,7 @@ def test_a_tail_that_noise_hides_may_be_long():
 
 @pytest.mark.parametrize("law", [LOUD, ScalarLaplace(Fraction(15))])
 def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
-    """Far-out rows too few to show are in it: of all tables the one that the estimate misses."""
+    """The test includes a few far rows that are not detectable. The estimate misses them."""
     norms = np.append(drawn("light", 2000), [40.0, 50.0])
     taken, lost = np.sum(np.maximum(norms**2 - 2.0**2, 0)), np.sum(np.maximum(norms - 2.0, 0))
     ends, rng = bin_ends(1.0, LONGEST), np.random.default_rng(0)
@@ -95,7 +95,7 @@ def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
 
 
 def test_where_noise_hides_how_long_most_rows_are_none_is_given_back():
-    """Of counts that are noise some are above 0; what they add would pass for variance."""
+    """Some counts of pure noise are above 0 and could be mistaken for variance."""
     noise = np.random.default_rng(0).normal(scale=20.0, size=20)
     ends = tuple(2.0 ** np.arange(20))
     few, many = (

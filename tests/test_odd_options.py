@@ -122,7 +122,7 @@ def test_the_bound_of_heavy_tailed_is_one_that_can_be_computed_with(upper, radii
 def test_control_laws_that_are_built_late_fail_when_the_budget_is_booked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it was: the last step's laws were built when it was reached."""
+    """An earlier version built the noise of the last step only when it reached the step."""
     asked = {"schema": SCHEMA, "mechanism": "preconditioned", "rho": 0.5, "radius_share": 1e-60}
     with pytest.raises(MechanismError):
         prepare(TABLE, **asked)

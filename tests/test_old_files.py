@@ -170,7 +170,7 @@ def test_lengths_that_hardly_a_row_has_are_left_out_and_what_shows_and_the_last_
     "damage", ["lost", "short", "fewer", "other noise", "no trace", "mixed orders"]
 )
 def test_a_file_whose_moments_by_length_do_not_fit_is_refused(tmp_path, damage):
-    """But where they are lost what was their sum is left, and its law."""
+    """If the moments are lost, their sum and its noise distribution remain."""
     document = json.loads((DATA / "0.2.0" / "ladder.json").read_text())
     if damage == "lost":
         document["rungs"] = None

@@ -119,7 +119,7 @@ def test_intervals_without_the_privacy_noise_do_not_cover() -> None:
 
 @pytest.mark.slow
 def test_a_law_with_a_third_of_the_noise_does_not_cover() -> None:
-    """Hardly a row is clipped here, but the allowance for it is larger than the noise: without."""
+    """The fits have no allowance for clipping: it would exceed the noise."""
     assert coverage_p_value(fits(0.3, clip=False)) > PASSES
     assert coverage_p_value(fits(0.3, 1 / 3, clip=False)) < REJECTED
 
@@ -198,7 +198,7 @@ def test_where_the_number_of_rows_is_private_it_answers_as_of_few(count: int) ->
 
 
 def test_coefficients_that_may_be_anything_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where plausible errors leave no rows, or no variance."""
+    """The cause can be plausible errors that leave no rows or no variance."""
     unknown = SimpleNamespace(
         deviations=np.full(3, np.nan), trusted=np.zeros(3, bool), below_noise=np.ones(3, bool)
     )

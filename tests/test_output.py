@@ -231,7 +231,7 @@ def test_names_outside_the_code_page_end_no_command(folder, run_jobs, encoding):
 
 
 def test_a_name_outside_the_code_page_stays_legible():
-    """And control: Python alone ends there."""
+    """Control: Python alone stops there."""
     script = "import sys; {}; print('\u05e9'); sys.stdout.flush()"
     safe = "from dpcov.cli.output import safe_streams; safe_streams().__enter__()"
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}

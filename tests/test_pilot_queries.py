@@ -123,7 +123,7 @@ def test_on_each_path_the_laws_are_those_of_a_fixed_share(
 
 
 def test_shares_are_doubled_while_they_are_not_above_the_most() -> None:
-    """And the last path has none, where there is a choice."""
+    """The last branch has no directions query if there is a choice."""
     for most, shares in ((0.2, [0.03, 0.06, 0.12]), (0.02, [0.03]), (0.06, [0.03, 0.06])):
         mechanism = replace(BY_DIRECTION, directions_most=most)
         laws = mechanism.calibrate(LATTICES[0], ZCDP(2.0), ADD)
@@ -201,7 +201,7 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
 def test_noise_that_is_calibrated_before_the_pilot_can_be_drawn_after_it(
     size: float, pure: bool, radius: float, each: Neighbors
 ) -> None:
-    """As no radius has more noise, in lattice units; but for a side that is rounded up."""
+    """No radius has more noise in lattice units, except for a side that is rounded up."""
     budget: Any = PureDP(10.0**size) if pure else ZCDP(10.0 ** (2 * size))
     plain = Lattice(5, 1.0, 0.3)
     try:
@@ -234,9 +234,9 @@ def test_the_map_depends_on_the_data_through_the_pilot_queries_alone(budget: Any
 def test_clear_pilot_queries_make_all_directions_alike(
     monkeypatch: pytest.MonkeyPatch, neighbors: Neighbors, reach: float, off: float, unlike: float
 ) -> None:
-    """Nearly where the second clips some rows, and more so where it clips next to none.
+    """They are nearly alike if the query clips some rows, and more so if it clips almost none.
 
-    Control: after the first, the root of each column's spread is left, and how they go along.
+    Control: after the pilot alone, the roots of the columns' spreads and their correlations remain.
     """
     monkeypatch.setattr("dpcov.mechanisms.standardized.MAX_RADIUS_FACTOR", reach)
     table = related()
@@ -275,7 +275,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
 
 
 def test_no_row_adds_more_to_the_directions_query_than_a_row_of_its_radius() -> None:
-    """And a far one as much. Control: at the radius of the longest image it adds far more."""
+    """A far row adds as much. Control: at the radius of the longest row it adds far more."""
     table = related()
     rows = OneAfterAnother(*[source(table)] * 4)
     made_of(rows)

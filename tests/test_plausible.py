@@ -271,7 +271,7 @@ def test_variances_of_entries_are_those_of_draws_in_any_basis(law: Any) -> None:
 
 @pytest.mark.parametrize("rows", [800, 3200])
 def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: int) -> None:
-    """Of n independent rows w the sum of w w' has the covariance n Cov(w w')."""
+    """The sum of w w' over n independent rows w has the covariance n Cov(w w')."""
     table = 0.3 * correlated(rows, P)
     release = dpcov.release(table, lower=-1, upper=1, epsilon=1e6, mechanism="matrix-laplace")
     errors = sampling_errors(release, 3000, simulation_generator(1))
@@ -371,7 +371,7 @@ def test_where_levels_exclude_each_other_the_estimate_does_so_but_for_a_little(r
 
 @pytest.mark.parametrize("rho", [0.05, 1e-5])
 def test_products_of_all_levels_add_up_to_sums_in_the_estimate_and_in_errors(rho: float) -> None:
-    """Of levels of which each row has one; else variances of what never varies are plausible."""
+    """Each row has one level. Otherwise, constants would have plausible variances."""
     release = in_towns(rho)
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=5)
     ((kept, whole),) = truths.both()

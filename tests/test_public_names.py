@@ -64,6 +64,6 @@ def vars_of(sums: PartialMoment) -> list[object]:
 
 @pytest.mark.parametrize("module", ["errors", "estimators", "plot", "report"])
 def test_modules_that_have_a_public_name_are_imported_by_it(module: str) -> None:
-    """As a statement too, for which an attribute of the package is not enough."""
+    """An import statement works too, for which an attribute of the package is not enough."""
     assert importlib.util.find_spec(f"dpcov.{module}") is not None
     assert importlib.util.find_spec(f"dpcov.{module}s") is None  # control

@@ -194,7 +194,7 @@ def test_releases_of_every_mechanism_and_denoising_are_read_as_dpcov_reads_them(
 
 
 def test_control_to_leave_out_the_map_and_the_center_is_noticed(tmp_path):
-    """As the page did."""
+    """An earlier version of the page left them out."""
     releases = {
         name: released(mechanism="standardized", directions_share=share, denoise="none")
         for name, share in (("by column", 0.0), ("by direction", 0.1))
@@ -270,7 +270,7 @@ def test_releases_of_every_missing_rule_are_read_as_dpcov_reads_them(tmp_path):
 
 
 def test_control_to_forget_that_cells_may_be_missing_is_noticed(tmp_path):
-    """As the page did: the marks of missing cells were features, and a missing cell 0."""
+    """An earlier version of the page used missing marks as features, and 0 for the cells."""
     release = missing("pairwise")
     forgets = (
         functions() + "completed <- function(release, S) S\nmarks <- function(release) FALSE\n"

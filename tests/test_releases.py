@@ -338,7 +338,7 @@ def test_no_file_is_larger_than_the_space_that_is_reserved(tmp_path, columns, ep
 
 
 def test_no_variance_is_above_the_squared_half_range() -> None:
-    """However few rows a noisy count says; control: without the limit, some are."""
+    """A noisy count can be very small. Control: without the limit, some variances are larger."""
     rows = np.random.default_rng(1).uniform(-3, 3, (60, 4))
     plain = []
     for seed, epsilon in product(range(60), (0.1, 0.5)):

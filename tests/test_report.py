@@ -186,7 +186,7 @@ def test_the_figures_are_those_of_the_release(page, private):
 
 
 def test_the_instructions_for_r_give_the_correlations(tmp_path):
-    """Of a release whose cells may be missing, too: the page's code runs as it is."""
+    """The release can have missing cells: the page's code runs without changes."""
     if shutil.which("Rscript") is None:
         pytest.skip("R with jsonlite is not installed; .ci/services installs it")
     table = pd.DataFrame(

@@ -62,7 +62,7 @@ def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) ->
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
-    """Errors of the noise: releases of one table, about its own ridge coefficients."""
+    """The errors come from the noise: all releases are of one table."""
     rng = np.random.default_rng(0)
     cells = rng.normal(size=(4000, 3)) @ [[0.2, 0.1, 0.1], [0, 0.15, 0.1], [0, 0, 0.1]]
 
@@ -241,7 +241,7 @@ def test_an_indefinite_matrix_is_made_positive_first() -> None:
 
 
 def test_the_bound_of_lemma_1_holds() -> None:
-    """For every target of a matrix, encoded; and is not far from being reached."""
+    """The bound holds for every target of an encoded matrix, and the errors come close to it."""
     made = released(1.0, denoise="project")
     exact = released(denoise="project")
     n, ratios = ROWS, []

@@ -287,7 +287,7 @@ def normal_outputs(mean, count, seed):
 
 @pytest.mark.slow
 def test_bounds_exceed_the_truth_as_rarely_as_stated():
-    """At 5% per bound, not 0.1%, so that 200 repeats suffice; with equal laws the truth is 0."""
+    """The bounds fail in 5% of cases, not 0.1%, so 200 repeats suffice. The true loss is 0."""
     claim = Claim("mu", 1.0)
     above = 0
     for seed in range(200):

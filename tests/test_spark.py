@@ -174,7 +174,7 @@ def test_groups_share_the_units_and_add_up(cluster, schema):
 
 
 def test_all_that_a_task_sent_is_added_by_one_other(cluster, monkeypatch):
-    """So that a task that runs again, and draws other groups, replaces all of it or nothing."""
+    """A task that runs again draws other groups. It then replaces all of its sums or none."""
     sums = cluster.session.range(0, 60, 1, 6).selectExpr(
         "id AS part", "cast(spark_partition_id() AS bigint) AS units", "binary('') AS integers"
     )

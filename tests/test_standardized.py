@@ -201,7 +201,7 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
-    """Except for features whose lattice step exceeds a sixteenth of a deviation."""
+    """The exception is features whose lattice step exceeds a sixteenth of a deviation."""
     generator = np.random.default_rng(7)
     schema = Schema.from_bounds(-1.0, 1.0, tuple("abcde"))
     for least in (-2, -10, -20):
@@ -415,7 +415,7 @@ def noisy_means(apart, size, columns, seed):
     [(0.03, 0.3, 0.0, 0.3), (0.3, 0.3, 0.6, 0.8), (0.3, 0.03, 0.95, 1.05)],
 )
 def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, least, most):
-    """And how far is known. Control: where every mean is as likely, as far off as the noise."""
+    """Control: if every mean is equally likely, means are off by the noise."""
     errors, reported, alone = [], [], []
     for seed in range(100):
         means, found = noisy_means(apart, size, 300, seed)
@@ -430,7 +430,7 @@ def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, lea
 
 
 def test_means_and_how_far_off_they_are_are_those_of_the_posterior(monkeypatch):
-    """By sums over the common mean, and over how far means lie from it."""
+    """The test sums over the common mean, and over the spread of the means."""
     monkeypatch.setattr(standardized, "MAX_SHRINKAGE_SDS", np.inf)
     found, noise = np.array([0.6, -0.1, 0.3]), np.array([0.2, 0.3, 0.1])
     common = np.linspace(-6, 6, 6001)[:, None]

@@ -145,7 +145,7 @@ def test_no_level_has_fewer_rows_than_none(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_equations_of_counts_and_sums_are_a_projection(kind: str) -> None:
-    """Or else alternating with another one diverges: it did, where the intercept is small."""
+    """Otherwise, alternating projections diverge. They did for a small intercept."""
     found = structure(kind)
     blocks = np.concatenate(found.blocks)
     reported = np.zeros_like(found.zero)
@@ -274,7 +274,7 @@ def test_no_table_has_fewer_rows_than_none() -> None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_products_of_levels_of_a_column_follow_from_their_sums(kind: str) -> None:
-    """Also where noise would take some of them below no rows."""
+    """This also holds if noise would move some products below 0 rows."""
     found, truth = structure(kind), exact(kind)
     made = found.entries(truth + 50 * symmetric(len(truth), 3))
     sums, rows = made[:, -1] / found.intercept, made[-1, -1] / found.intercept**2
@@ -305,7 +305,7 @@ def test_many_matrices_at_once_are_as_one_at_a_time(kind: str) -> None:
 def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapped(
     kind: str,
 ) -> None:
-    """Of mapped rows it is as without equations: where little shows, and at small orders."""
+    """For mapped rows, the choice is the same as without equations."""
     found = structure(kind)
     for order in (2, LARGE, LARGE + 1):
         law = GaussianOrthogonal(order, Fraction(100))
@@ -361,7 +361,7 @@ def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
 
 @pytest.mark.parametrize("step", [0.3, 0.5, 1.0, 1.5])
 def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> None:
-    """None, and so no sum, where a step is larger."""
+    """If a step is larger than 1, there are no steps and no sum."""
     made = released("plain")
     found = Structure.of(replace(made, lattice=replace(made.lattice, step=step)))
     assert found is not None

@@ -149,7 +149,7 @@ def test_ties_are_left_to_the_other_bound():
 
 @pytest.mark.parametrize("level", [0.99, 0.999])
 def test_what_a_clip_took_at_most_holds_as_often_as_it_says(level):
-    """Of counts by length of 40,000 releases; the normal quantile of earlier versions fails."""
+    """The test uses 40,000 norm histograms. The normal quantile of earlier versions fails."""
     law, runs = ScalarLaplace(Fraction(20)), 40_000
     rows = np.zeros(len(ENDS))
     rows[-1] = 1.0  # one row at the end of the last bin: no more than that is in the bound

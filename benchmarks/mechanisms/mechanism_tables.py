@@ -37,8 +37,8 @@ INTERCEPT = 0.3  # the library's default
 class PreparedTable:
     """A table in the form that every method receives.
 
-    `family` says how the table was made or scaled. `door` is the data source that the methods
-    query. `centred_door` has the same rows with an intercept, for methods that need an intercept.
+    `family` says how the table was made or scaled. `source` is the data source that the methods
+    query. `centred_source` has the same rows with an intercept, for methods that need an intercept.
     """
 
     name: str

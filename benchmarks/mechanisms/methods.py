@@ -1,6 +1,6 @@
 """List the compared methods: the default, every registered mechanism, variants, simple answers.
 
-Each method estimates the (d, d) second moment of a contest's rows, in squared units of an encoded
+Each method estimates the (d, d) second moment of a table's rows, in squared units of an encoded
 row. The estimate satisfies the stated budget under the stated neighbouring relation. The module
 `paper_methods` contains the papers' own algorithms.
 """
@@ -52,7 +52,7 @@ OWN_INTERCEPT = ("standardized",)
 
 @dataclass(frozen=True)
 class Method:
-    """A competitor; `enters` says from public numbers whether it takes part in a contest.
+    """A competitor; `enters` decides from public numbers whether it can use a table.
 
     Methods marked `costly` are measured with at most `FEW` repeats. `estimate` raises
     `MechanismError` if the method cannot satisfy the budget. It raises `MechanismRefused` if the
@@ -70,7 +70,7 @@ class Method:
 def released(
     prepared: PreparedTable, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, seed: int
 ) -> Release:
-    """Release a contest's rows; methods that differ only in their denoising share the release."""
+    """Release a table's rows; methods that differ only in their denoising share the release."""
     source = prepared.centred_source if mechanism.name in OWN_INTERCEPT else prepared.source
     return mechanism(source, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))
 
@@ -84,7 +84,7 @@ def denoised(
     seed: int,
     denoising: Denoising,
 ) -> Matrix:
-    """Return the denoised second moment of a release, with the contest's intercept."""
+    """Return the denoised second moment of a release, with the table's intercept."""
     made = released(prepared, mechanism, budget, neighbors, seed)
     found = best_estimate(denoise(made, denoising, generator=simulation_generator(seed))).copy()
     if prepared.centred:  # of mapped rows it has another
@@ -120,7 +120,7 @@ def of_registry(name: str, denoising: Denoising = "shrink", **fields: object) ->
 
 
 def affordable(name: str) -> Callable[[PreparedTable], bool]:
-    """Return the rule that excludes contests where this mechanism needs many seconds."""
+    """Return the rule that excludes tables where this mechanism needs many seconds."""
 
     def enters(prepared: PreparedTable) -> bool:
         d = prepared.source.lattice().dimension

@@ -143,7 +143,7 @@ def test_score_and_mean_change_by_no_more_than_proved():
 
 
 def test_weights_without_levels_break_the_bound():
-    """Broken: full weight or none. One matrix more of a kind tips many on the other side."""
+    """The broken version has weights 1 or 0 only, so one more matrix changes many weights."""
     stable = StableMatrices(FIFTH, ReleaseTest(Fraction(1, 2), 1e-9, false_alarm=1e-3))
     k, t = stable.test.limit, stable.fewest
     centre, near, far = (integers([[10**12 * x]]) for x in (100, 119, 84))

@@ -117,7 +117,7 @@ def test_add_remove_noise_is_within_a_millionth_of_the_least_for_its_bound(d):
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 108, 2000])
 def test_paper_constants_suffice_under_both_relations(d):
-    """By the proof of `Laplace`: the certified sensitivity over 2d is below 1."""
+    """The proof of `Laplace` says so: the certified sensitivity over 2d is below 1."""
     replace_one = 1 if d == 1 else math.sqrt(d * (d + 3) / 2)
     assert max(replace_one, (d + 1) / 2) <= 2 * d
     law = Laplace(0.0, paper_constants=True).calibrate(Lattice(d, 1.0), PureDP(1.0), SWAP).matrix
@@ -185,7 +185,7 @@ def test_persons_taken_for_rows_are_rejected():
 
 
 def test_a_free_trace_would_break_the_guarantee():
-    """Beside the weighted norm the trace is not free, even under replace-one: d = 2 shows it."""
+    """The trace needs budget even under replace-one: d = 2 shows it."""
     lattice = Lattice(2, 1.0)
     laws = Laplace(0.0).calibrate(lattice, PureDP(EPSILON), SWAP)
     free = 2 * lattice.unit_bound / exact(EPSILON)

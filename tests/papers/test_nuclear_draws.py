@@ -59,7 +59,7 @@ def test_the_edge_of_the_square_law_is_the_least_of_its_r_transform():
 
 @pytest.mark.parametrize("g", [1e-9, 2e-5, 9e-4 - 4e-4j, 1.1e-3, 0.4, -0.9 + 0.3j, 1.4, 2j])
 def test_r_transforms_are_their_formula_in_many_digits(g):
-    """Of `b / sin(b g) - 1 / g`, twice with half the edge for the sum Z + Z'."""
+    """The formula is `b / sin(b g) - 1 / g`, twice with half the edge for the sum Z + Z'."""
     with mpmath.workdps(40):
         u = mpmath.mpmathify(g)
         exact = complex(1 / mpmath.sin(u) - 1 / u)

@@ -369,7 +369,7 @@ def test_scores_and_weights_are_those_of_the_definition():
 
 
 def test_unstable_weights_break_the_bound():
-    """Broken: items with many friends weigh 1, others 0, without levels."""
+    """In the broken version, items with many close items have weight 1 and others 0."""
     limit, t, worst = 3, 11, 0.0
     for one, other in neighbours(t):
         means = []

@@ -136,7 +136,7 @@ def test_another_scale_or_number_of_samples_is_detected(draws):
 
 
 def test_a_root_on_the_wrong_side_is_detected(draws, monkeypatch):
-    """Broken: L' B B' L."""
+    """The broken version computes L' B B' L."""
     from dpcov.papers.primitives import sampled_covariance
 
     right = sampled_covariance._cholesky

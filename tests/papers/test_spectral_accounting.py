@@ -245,7 +245,7 @@ def test_shares_follow_the_corollary():
 
 
 def test_a_piece_is_what_the_former_pieces_leave(monkeypatch):
-    """For directions that are not orthogonal, without noise."""
+    """The directions are not orthogonal, and there is no noise."""
     drawn = iter(np.array([[1.0, 0, 0, 0], [0.6, 0.8, 0, 0], [0.5, 0.5, 0.5, 0.5]]))
     monkeypatch.setattr(
         kapralov_talwar,

@@ -280,7 +280,7 @@ EQUAL = [[(3,)]] * 20
 
 
 def test_levels_that_are_not_spaced_let_one_unit_change_everything(monkeypatch):
-    """Broken: the same bound at all levels. Twenty equal rows pass a bound that 19 fail."""
+    """The broken version has one bound for all levels: 20 equal rows pass it, and 19 fail it."""
     stable = StableRows(20, 5)
     assert between(stable, EQUAL, EQUAL[1:])[0] <= 1
     above = Leverages.above
@@ -289,7 +289,7 @@ def test_levels_that_are_not_spaced_let_one_unit_change_everything(monkeypatch):
 
 
 def test_weights_without_levels_break_the_bound(monkeypatch):
-    """Broken: full weight or none. One row less tips 19 others over the bound of a level."""
+    """The broken version has weights 1 or 0 only: without one row, 19 others exceed a bound."""
     stable = StableRows(200, 20)
     units = [[(2,)]] * 19 + [[(1,)]] * 639
     bound = stable.closeness(ADD)

@@ -77,7 +77,7 @@ def test_the_error_is_close_to_that_without_privacy_at_any_condition(condition, 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 4, 5])
 def test_it_works_at_the_number_of_rows_that_it_states(d):
-    """At epsilon = 1, delta = 1e-6."""
+    """The budget is epsilon = 1, delta = 1e-6."""
     budget = ApproxDP(1.0, 1e-6)
     rows, round_map = normal_rows(enough(d, budget), 1e10, d=d)
     made = denoise(released(rows, budget=budget), "project")
@@ -87,7 +87,7 @@ def test_it_works_at_the_number_of_rows_that_it_states(d):
 
 
 def test_a_wrong_step_is_caught(monkeypatch):
-    """Broken: what lies above the gap is stretched, not what lies below."""
+    """The broken version stretches what is above the gap, not what is below."""
     rows, round_map = normal_rows(enough(3), 1e6)
 
     def wrong(basis, ratio):
