@@ -27,7 +27,7 @@ help: ## List the targets
 	$(PIP) --no-build-isolation --require-hashes --requirement requirements/spark.txt
 	@touch $@
 
-demo: .venv/ready-demo ## Run the demo on a bundled health table
+demo: .venv/ready-demo ## Run the demo on a bundled table of simulated hospital visits
 	@$(BIN)/dpcov demo
 
 test: .venv/ready-test ## Run all tests except the slow ones and the tests of the papers
@@ -87,8 +87,8 @@ entrants: .venv/ready-bench ## Measure errors now, at an earlier commit and of o
 		$(if $(SEEDS),--seeds $(SEEDS))
 
 # Targets of version 0.2 and the scripts that they ran. They go in version 0.5.
-FORMER := ways bench-scaling peers arena frontier estimates judge notebooks reads persons spark accuracy engines \
-	frames denoising pictures plan-calibration ridge-comparison calibration interval-coverage missing counts \
+FORMER := ways bench-scaling peers arena estimates judge notebooks reads persons spark accuracy engines \
+	frames denoising pictures plan-calibration ridge-comparison calibration interval-coverage missing \
 	mahalanobis report-picture
 bench-scaling: NAME = scaling
 arena: NAME = mechanism_benchmark

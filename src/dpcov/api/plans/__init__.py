@@ -73,9 +73,7 @@ LEGEND = (
     "denoised entry. Correlation is a standard error. Eigenvalues is the mean relative error of "
     "the 3 largest. Regression is the change of a prediction, in standard deviations of the "
     "target.",
-    "All errors come from the privacy noise and from clipping. A test on five public tables used "
-    "--like with a release of half of the table. For auto, 118 of 125 predictions were within a "
-    "factor of 1.3 of the measured error. Other assumptions give less accurate predictions.",
+    "All errors come from the privacy noise and from clipping.",
     "Mechanisms other than the choice of auto have fewer simulated releases, so their eigenvalue "
     "errors are rough. For a more accurate prediction, name one mechanism with --mechanism.",
 )
