@@ -265,7 +265,7 @@ def test_the_moment_as_a_whole_is_better_with_its_goal_and_relative_changes_noth
 
 
 def test_correlations_and_regressions_are_better_where_more_rows_are_clipped() -> None:
-    """Of columns with exponential tails. Control: where fewer are, both are worse."""
+    """The columns have exponential tails. Control: with less clipping, both errors are larger."""
     generator = np.random.default_rng(0)
     table = generator.exponential(size=(4000, 3)) + generator.exponential(size=(4000, 1))
     table = np.clip(table + [0, 0, 1] * table[:, :1], 0, 50)

@@ -101,8 +101,8 @@ def test_a_refusal_after_the_spend_says_the_number_too():
 def test_the_lists_of_mechanisms_say_the_number(run):
     found = {one["name"]: one["least_rows"] for one in json.loads(run("mechanisms --json").out)}
     assert {name for name, least in found.items() if least} == set(NEEDING)
-    told = run("mechanisms").out
-    assert all(f"{found[name]:,}" in told for name in NEEDING)
+    reported = run("mechanisms").out
+    assert all(f"{found[name]:,}" in reported for name in NEEDING)
 
 
 def test_a_plan_says_the_number(run, tmp_path):

@@ -72,7 +72,7 @@ def test_decimal_amounts_add_up_without_binary_rounding(
 def test_a_refusal_says_what_is_left_and_spends_nothing(path: Path) -> None:
     ledger = Ledger.create(path, PureDP(1.0))
     spend(ledger, PureDP(0.3))
-    with pytest.raises(BudgetExceededError, match=r"needs epsilon 0\.71, but 0\.7 of 1 remain"):
+    with pytest.raises(BudgetExceededError, match=r"needs epsilon 0[.]71, but 0[.]7 of 1 remain"):
         ledger.reserve(of(PureDP(0.71)))
     assert spend(ledger, PureDP(0.7)).left == {"epsilon": 0.0}
 
@@ -284,7 +284,7 @@ def cost(budget: Budget, spend_: Budget) -> Fraction:
 
 
 def fits(budget: Budget, spends: Sequence[Budget]) -> bool:
-    """Whether the spends keep the budget, computed apart from the ledger."""
+    """Return True if the charges keep the budget, without use of the ledger."""
     match budget:
         case PureDP(whole) | ZCDP(whole):
             return sum((cost(budget, s) for s in spends), Fraction(0)) <= exact(whole)

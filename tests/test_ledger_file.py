@@ -174,14 +174,16 @@ def test_a_locked_ledger_is_refused_after_the_wait(
     assert not ledger.account().entries
 
 
-MOUNTS = """\
-/dev/vda / ext4 rw,relatime 0 0
-server:/export /home nfs4 rw 0 0
-/dev/sdb /home/local xfs rw 0 0
-//server/share /mnt/my\\040share cifs rw 0 0
-ada@host: /mnt/ssh fuse.sshfs rw 0 0
-tmpfs /mnt/ssh tmpfs rw 0 0
-"""
+MOUNTS = "\n".join(
+    [
+        "/dev/vda / ext4 rw,relatime 0 0",
+        "server:/export /home nfs4 rw 0 0",
+        "/dev/sdb /home/local xfs rw 0 0",
+        r"//server/share /mnt/my\040share cifs rw 0 0",
+        "ada@host: /mnt/ssh fuse.sshfs rw 0 0",
+        "tmpfs /mnt/ssh tmpfs rw 0 0",
+    ]
+)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def prepared(**asked):
 
 
 def built(**asked):
-    """Laws and calibrations that one release builds, and whether that was after booking."""
+    """Return the noise distributions that one release builds, and whether after its charge."""
     watch = ways.Watch()
     sys.setprofile(watch.laws)
     try:

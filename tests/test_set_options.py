@@ -30,7 +30,7 @@ WRONG = ["", "word", "[0.1]", "{a = 1}", "2020-01-01", "nan", "-inf", "-0.1", "'
 
 
 def set_to(name: str, *stated: str) -> Request:
-    """A request with options as the command line reads them, under a budget that suits."""
+    """Return a request with options as the command line reads them, with a suitable budget."""
     refusals = []
     for budget in BUDGETS:
         try:
@@ -42,7 +42,7 @@ def set_to(name: str, *stated: str) -> Request:
 
 
 def right(name: str, option: str) -> list[str]:
-    """Texts of values that the option may take."""
+    """Return texts of valid values of the option."""
     default = options_of(name)[option]
     hint = get_type_hints(MECHANISMS[name], localns={"Radius": Radius, "separate": separate})[
         option

@@ -67,7 +67,7 @@ def test_the_largest_closeness_keeps_the_budget_and_hardly_more_does_not(samples
     assert renyi_epsilon(more.renyi, 1e-6) > epsilon
 
 
-def test_where_no_closeness_keeps_the_budget_the_least_is_told():
+def test_if_no_closeness_keeps_the_budget_the_least_is_reported():
     assert _closest(10**40, 1e-30, 1e-6) == 2.0**-60
 
 

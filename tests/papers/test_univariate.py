@@ -35,7 +35,7 @@ def released(column, seed, neighbors=ADD, epsilon=1.0):
 
 
 def matchings(rows):
-    """All ways to pair the rows, one left out if their number is odd."""
+    """Yield all ways to pair the rows; if their number is odd, one row has no pair."""
     if len(rows) < 2:
         yield ()
         return
@@ -48,7 +48,7 @@ def matchings(rows):
 
 
 def in_order(rows):
-    """Broken: rows are paired by their position."""
+    """Pair the rows by their position (broken)."""
     yield tuple(zip(rows[::2], rows[1::2], strict=False))
 
 
@@ -58,7 +58,7 @@ KEYS = (0, 1, 2)  # differences of 1, 2 or 3, and 4 or more, of values in 0..5
 
 @functools.cache
 def law_of_bin(count):
-    """Hidden, then cells above the threshold."""
+    """Return the distribution of a bin: hidden, then cells above the threshold."""
     if count == 0:
         return np.array([1.0] + [0.0] * 17)
     spread = HISTOGRAM.noise.standard_deviation / STEPS_PER_VOTE
@@ -68,7 +68,7 @@ def law_of_bin(count):
 
 
 def law_of_scale(rows, pairings):
-    """Exact law of the histogram of differences, over all pairings."""
+    """Return the exact distribution of the histogram of differences, over all pairings."""
     total, number = 0.0, 0
     for pairs in pairings(rows):
         sizes = [math.frexp(abs(a - b))[1] - 1 for a, b in pairs if a != b]
@@ -140,7 +140,7 @@ def test_the_sums_change_by_their_sensitivity_and_no_more(neighbors):
 
 
 def account(planned, neighbors, factor=1.0):
-    """(epsilon, delta) that the laws of a plan imply, all noise being `factor` as wide."""
+    """Return the (epsilon, delta) of a plan whose noise is `factor` times as wide."""
     moved = 2 if neighbors is SWAP else 1
     laws = [(planned.scale.noise, 2), (planned.place.noise, moved)]
     squares = [STEPS_PER_VOTE**2 * votes / float(law.variance - 8) for law, votes in laws]
