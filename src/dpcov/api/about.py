@@ -53,9 +53,9 @@ def about(
         The year is no year, or the purpose is too long.
 
     """
-    if year is not None and (isinstance(year, bool) or year not in YEARS):
+    if year is not None and year not in YEARS:
         raise LedgerError(f"The year must be a whole number from 1 to 9999, not {year!r}.")
-    if purpose is not None and not (isinstance(purpose, str) and len(purpose) <= LARGEST_PURPOSE):
+    if purpose is not None and len(purpose) > LARGEST_PURPOSE:
         raise LedgerError(f"The purpose must be a text of at most {LARGEST_PURPOSE} characters.")
     named = isinstance(schema, str | os.PathLike)
     stated = shown(schema) if named else "bounds" if schema is None else "schema"  # type: ignore[arg-type]
