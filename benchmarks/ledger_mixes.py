@@ -1,7 +1,7 @@
 """Random sequences of releases, each with the noise that dpcov would draw for it.
 
-A mix checks the count of a ledger against an accountant that shares no code with dpcov: the
-numerical composition of dp-accounting, for Gaussian noise with the variance that is drawn.
+A mix compares the count of a ledger with an accountant that shares no code with dpcov. The
+accountant is the numerical composition of dp-accounting, for the variances of the drawn noise.
 """
 
 from __future__ import annotations

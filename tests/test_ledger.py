@@ -124,7 +124,7 @@ def test_an_account_is_plain_data(path: Path) -> None:
         "note": "matrix-laplace",
         "mu": None,
         "outcome": None,
-        "finishes": True,
+        "state": "unfinished",
         "guarantee": {
             "budget": {"epsilon": 0.25, "delta": 1e-10},
             "neighbors": "add-remove",

@@ -104,7 +104,7 @@ def test_another_mechanism_counted_by_a_mu_is_overdrawn() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_mu_of_a_calibration_is_that_of_its_variances(seed: int) -> None:
+def test_the_mu_of_a_calibration_belongs_to_its_variances(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     for _ in range(5):
         one = mixes.release(chance, rho_share=0.3)
@@ -115,7 +115,7 @@ def test_the_mu_of_a_calibration_is_that_of_its_variances(seed: int) -> None:
 
 @pytest.mark.parametrize("mechanism", [Gaussian(), BY_COLUMN])
 def test_every_round_has_the_extra_variance_that_its_mu_needs(mechanism: object) -> None:
-    """Without 8 in each variance, the mu^2 of the rounds add up to that of the calibration."""
+    """Without 8 in each variance, the mu^2 of the rounds add up to the mu^2 of the release."""
     lattice = mixes.Lattice(3, 1.0, 0.3)
     for budget in (ApproxDP(0.7, 1e-7), ZCDP(0.02)):
         laws = mixes.calibrated(mechanism, lattice, budget, mixes.Neighbors.ADD_REMOVE)

@@ -134,7 +134,7 @@ def renew(
     _say_count(account, quiet)
 
 
-@app.command(epilog=example("ledger report people.ledger"))
+@app.command(epilog=example("ledger report people.ledger --out people.html"))
 def report(
     file: options.LedgerPath,
     out: Annotated[

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from dpcov.api.ledger import Ledger
-from dpcov.api.ledger.account import TIME_HEAD, in_words
+from dpcov.api.ledger.account import TIME_HEAD, UNFINISHED, in_words
 from dpcov.core.printable import printable
 from dpcov.core.privacy import ApproxDP, Guarantee
 from dpcov.core.show import html
@@ -108,7 +108,7 @@ def _promise(account: Account) -> Table:
     """Return sentences on the guarantee of all releases of a data set."""
     unit = account.unit
     stated = Guarantee(account.budget, account.neighbors, *([unit] if unit else []))
-    unfinished = sum(entry.unfinished for entry in account.entries)
+    unfinished = sum(entry.state == UNFINISHED for entry in account.entries)
     notes = [
         f"Data set {account.dataset}. All releases together: {stated.in_words()}",
         f"Releases: {len(account.entries)}.",

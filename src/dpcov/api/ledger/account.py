@@ -33,6 +33,8 @@ COUNTS = {
     Count.GAUSSIAN: "count: gaussian (the mu^2 of the releases add up)",
 }
 TIME_HEAD = "time (UTC)"
+# States of an entry.
+FINISHED, UNFINISHED, NOT_RECORDED = "finished", "unfinished", "not recorded"
 # Number of digits of a file's hash in a table.
 SHORT_HASH = 12
 
@@ -111,11 +113,11 @@ class Entry:
         Mu of the drawn noise, if all of it is Gaussian. The calibration of the noise sets it.
 
     outcome : Outcome or None
-        Record of the finished release. None if the release is unfinished, or if a version of dpcov
-        without such records made the entry.
+        Record of the finished release.
 
-    finishes : bool
-        True if a finished release adds an outcome. Entries of earlier versions never have one.
+    state : str
+        ``finished``; ``unfinished`` if the budget is spent and no outcome was recorded; or ``not
+        recorded`` for entries of earlier versions, which recorded no outcomes.
 
     """
 
@@ -125,7 +127,7 @@ class Entry:
     note: str
     mu: float | None = None
     outcome: Outcome | None = None
-    finishes: bool = True
+    state: str = UNFINISHED
 
     @property
     def spend(self) -> Spend:
@@ -138,15 +140,10 @@ class Entry:
         return self.time[:16].replace("T", " ")
 
     @property
-    def unfinished(self) -> bool:
-        """True if the budget is spent and no release was recorded."""
-        return self.finishes and self.outcome is None
-
-    @property
     def file(self) -> str:
         """Hash of the release file, in short, or what is known instead."""
         if self.outcome is None:
-            return "unfinished" if self.finishes else "not recorded"
+            return self.state
         first, *others = [*(one[:SHORT_HASH] for one in self.outcome.files), ""]
         return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "no file"
 
@@ -408,7 +405,9 @@ def _entries(db: sqlite3.Connection, dataset: str) -> tuple[Entry, ...]:
 
 def _entry(row: sqlite3.Row, outcome: Outcome | None) -> Entry:
     spent = json.loads(row["budget"])
-    finishes, mu = "mu" in spent, spent.pop("mu", None)
+    # Entries of earlier versions have no field `mu`, and no outcome ever follows.
+    state = UNFINISHED if "mu" in spent else NOT_RECORDED
+    mu = spent.pop("mu", None)
     if mu is not None:
         mu = float(mu)
         if not 0 < mu < float("inf"):
@@ -416,4 +415,5 @@ def _entry(row: sqlite3.Row, outcome: Outcome | None) -> Entry:
     guarantee = Guarantee(
         budget_from(**spent), Neighbors(row["neighbors"]), Unit(**json.loads(row["unit"]))
     )
-    return Entry(row["id"], row["time"], guarantee, row["note"], mu, outcome, finishes)
+    state = state if outcome is None else FINISHED
+    return Entry(row["id"], row["time"], guarantee, row["note"], mu, outcome, state)
