@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import pages  # noqa: E402 (the site's own code is no package)
 
 PAGE = (ROOT / "docs" / "how-to" / "r.md").read_text(encoding="utf-8")
+PROGRAM = ROOT / "src" / "dpcov" / "report" / "release.R"
 ASKED = """
 digits <- 17
 facts <- list(
@@ -97,6 +99,7 @@ def read(tmp_path_factory):
         )
         if target:
             (folder / target).write_bytes(done.stdout)
+    shutil.copy(PROGRAM, folder)
     lines = "".join(block.code for block in found if block.language == "r")
     (folder / "page.R").write_text(lines + ASKED, encoding="utf-8")
     done = subprocess.run(
@@ -174,8 +177,8 @@ def read_in_r(releases, code, folder):
 
 
 def functions():
-    """The page's first lines of R."""
-    return next(block.code for block in pages.blocks(PAGE) if block.language == "r")
+    """The program that the page links."""
+    return PROGRAM.read_text(encoding="utf-8")
 
 
 def test_releases_of_every_mechanism_and_denoising_are_read_as_dpcov_reads_them(tmp_path):
@@ -281,6 +284,7 @@ def test_control_to_forget_that_cells_may_be_missing_is_noticed(tmp_path):
     assert np.abs(found[np.ix_(at, at)] - release.correlation()).max() > 0.1
 
 
-def test_the_page_has_the_functions_of_the_report():
-    file = ROOT / "src" / "dpcov" / "report" / "release.R"
-    assert functions() == file.read_text(encoding="utf-8")
+def test_the_page_links_the_program_and_runs_it():
+    (linked,) = re.findall(r"\[release\.R\]\(([^)]+)\)", PAGE)
+    assert (ROOT / "docs" / "how-to" / linked).resolve() == PROGRAM
+    assert 'source("release.R")' in PAGE

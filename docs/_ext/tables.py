@@ -21,6 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "docs" / "results"
 FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-learn's own
+MAX_ROWS = 130  # of a snapshot on the page of measurements; more rows are a file to download
 MARK = re.compile(r"^<!-- generate: ([a-z0-9-]+) -->$", re.MULTILINE)
 KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "derived")
 
@@ -114,12 +115,18 @@ def bench_against_numpy() -> str:
 
 
 def measurements() -> str:
-    """Return each snapshot of results, with its command, its machine and all its rows."""
+    """Return each snapshot of results, with its command, its machine and its rows.
+
+    A snapshot with many rows is a link to its file.
+    """
     parts = []
     for file in sorted(SNAPSHOTS.glob("*.json")):
         found = json.loads(file.read_text())
         where = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
         parts += [f"## {file.stem.replace('_', ' ')}", f"`{found['command']}`, {where}:"]
+        if len(found["rows"]) > MAX_ROWS:
+            parts.append(f"[{len(found['rows']):,} results](results/{file.name})")
+            continue
         for keys, rows in groupby(found["rows"], key=tuple):
             lines = [[_plain(key) for key in keys]]
             parts.append(_table(lines + [[_figure(row[key]) for key in keys] for row in rows]))
@@ -186,6 +193,11 @@ def plots() -> str:
     return _module("dpcov.plot")
 
 
+def reports() -> str:
+    """Return the documentation of the functions that write a report."""
+    return _module("dpcov.report")
+
+
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
 STATED = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())
 SHOWN = {
@@ -207,6 +219,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "paper-classes": paper_classes,
     "estimators": estimators,
     "plots": plots,
+    "reports": reports,
 }
 
 

@@ -1,6 +1,6 @@
-"""Functions of a release; no privacy cost. One file a question.
+"""Analyses of a release, which have no privacy cost. Each file answers one question.
 
-A function that takes a release and returns a `dpcov.core.show.result.Result` becomes a command by
-``@command`` and a part of the report by ``@section`` (`dpcov.analysis.declared`); nothing else
-lists it.
+An analysis is a function from a release to a `dpcov.core.show.result.Result`. The decorator
+``@command`` makes it a command, and ``@section`` adds it to the report. Both decorators are in
+`dpcov.analysis.declared`. No other list of the analyses exists.
 """

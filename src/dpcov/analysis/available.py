@@ -1,12 +1,16 @@
-"""Covariances of different rows, where cells may be missing, become possible ones.
+"""Repair of available-case covariances, so that they can be the covariances of a table.
 
-With `missing` = ``pairwise`` each covariance is about the rows that have both columns, so the
-matrix of them may have eigenvalues below 0, and a regression on it has no solution. A variance is
-not below 0, and one that is smaller than its standard error can't be told from it. So no direction
-of the correlations is given less variance than its standard error, from privacy noise, rounding
-and sampling together. Errors about this matrix are then as wide as that error makes them.
+With `missing` = ``pairwise``, dpcov computes each covariance from the rows that have both columns.
+The matrix of these covariances can have negative eigenvalues. A regression on such a matrix has no
+solution.
 
-A direction in which rows can't vary, as levels that add up to 1, has no error and stays as it is.
+The true variance in a direction is never negative. A variance below its standard error cannot be
+distinguished from 0. `possible` therefore raises the variance in every direction of the
+correlations to at least its standard error. The standard error includes the privacy noise, rounding
+and sampling.
+
+The rows cannot vary in some directions, for example because the levels of a column add up to 1.
+Such a direction has no error and stays unchanged.
 """
 
 from __future__ import annotations
@@ -21,26 +25,28 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-SMALL = 1e-3  # of an error, for what it does to first order
+SMALL = 1e-3  # Step of the numerical derivative, as a fraction of an error.
 TINY = 1e-300
 
 
 def possible(release: Release, moment: Matrix, errors: Array) -> Matrix:
-    """Return the second moment whose available-case covariance has no variance within its error.
+    """Raise the available-case variance in every direction to at least its standard error.
 
     Parameters
     ----------
     release : Release
-        With columns in which cells may be missing.
-    moment : (d, d) array
+        Release with columns in which cells may be missing.
+
+    moment : ndarray, shape (d, d)
         Second moment of encoded rows.
-    errors : (b, d, d) array
-        Draws of its error.
+
+    errors : ndarray, shape (b, d, d)
+        Simulated errors of the second moment.
 
     Returns
     -------
-    (d, d) array
-        The moment with larger products; numbers of rows and sums stay.
+    ndarray, shape (d, d)
+        Second moment with larger sums of products. The numbers of rows and the sums are unchanged.
 
     """
     covariance = _covariance(release, moment)
@@ -59,13 +65,13 @@ def possible(release: Release, moment: Matrix, errors: Array) -> Matrix:
 
 
 def _covariance(release: Release, moment: Matrix) -> Matrix:
-    """(p, p) available-case covariance; 0 where no row has both columns."""
+    """Compute the (p, p) available-case covariance, with 0 if no row has both columns."""
     whole = completed(release.schema, moment, release.intercept())
     about = whole - np.outer(whole[-1], whole[-1]) / whole[-1, -1]
     return np.asarray(np.nan_to_num(about[:-1, :-1] / moment[-1, -1] * release.intercept() ** 2))
 
 
 def _deviations(moves: Array, vectors: Matrix) -> Vector:
-    """(p,) standard errors of the variance along each of the directions."""
+    """Compute the (p,) standard errors of the variances along the directions."""
     along = np.stack([np.einsum("ik,ik->k", vectors, move @ vectors) for move in moves])
     return np.asarray(np.sqrt(np.mean(along**2, axis=0)))

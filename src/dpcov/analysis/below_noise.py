@@ -1,13 +1,14 @@
-"""The one rule for "below the noise level", for text, JSON, CSV, the report and plots.
+"""Rule for "below the noise level", which all outputs share.
 
-- A figure whose 0 means "nothing" (a correlation, covariance, eigenvalue or coefficient) is below
-  the noise level if its 95% interval for the privacy noise alone contains 0.
-- A mean, whose 0 means nothing special, is below it if the standard deviation of the noise in it is
-  above a tenth of the width of its bounds.
-- The number of rows is below it if that deviation is above a tenth of the number.
+- A correlation, covariance, eigenvalue or coefficient of 0 means "no effect". Such a figure is
+  below the noise level if its 95% interval for the privacy noise alone contains 0.
+- A mean is below the noise level if the standard deviation of its noise is above a tenth of the
+  width of the bounds.
+- The number of rows is below the noise level if the standard deviation of its noise is above a
+  tenth of the number.
 
-A figure that is not defined, or whose error is not, is below it. The level of 95% is always this
-one, whatever the level of the intervals shown beside.
+A figure also counts as below the noise level if the figure or its error is undefined. The rule
+always uses 95%, even if other intervals have a different level.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from dpcov.releases.lengths import REACH
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans
 
-MOST = 0.1  # of the width of the bounds, or of the count, that the noise's deviation may be
+# Largest standard deviation of the noise, as a fraction of the width of the bounds or of the count.
+MOST = 0.1
 LEVEL = 0.95
 FLAG = "below the noise level"
 RULE = "the 95% interval for noise alone contains 0"
@@ -32,29 +34,44 @@ def below_noise(values: Array, deviations: Array) -> Booleans:
 
     Parameters
     ----------
-    values, deviations : figures, and standard deviations of the privacy noise in them.
+    values : ndarray
+        Figures of any shape.
+
+    deviations : ndarray
+        Standard deviations of the privacy noise, in the same shape.
+
+    Returns
+    -------
+    ndarray of bool
+        Flags in the same shape.
 
     """
     return ~(np.abs(values) > REACH * deviations)
 
 
 def contains_zero(low: Array, high: Array) -> Booleans:
-    """Return True where an interval contains 0; `low` and `high` are of the privacy noise."""
+    """Return True where the interval from `low` to `high` for the privacy noise contains 0."""
     return ~((low > 0) | (high < 0))
 
 
 def too_uncertain(deviations: Array | float, widths: Array | float) -> Booleans:
-    """Return True where a deviation is above a tenth of the width of the bounds, or of a count."""
+    """Return True where a standard deviation is above a tenth of the width of the bounds.
+
+    For a count, `widths` is the count itself.
+    """
     return ~(np.asarray(deviations) <= MOST * np.asarray(widths))
 
 
 def flags(below: Booleans) -> list[str]:
-    """Return what stands beside each figure in a table."""
+    """Return the text beside each figure in a table, which is empty above the noise level."""
     return [FLAG if one else "" for one in np.ravel(below).tolist()]
 
 
 def sentence(below: Booleans, what: str) -> tuple[str, ...]:
-    """Return a sentence on how many figures are below the noise level; none if no one is."""
+    """Return a sentence with the number of figures below the noise level.
+
+    If there are no such figures, the tuple is empty.
+    """
     count = int(np.count_nonzero(below))
     if count == 0:
         return ()

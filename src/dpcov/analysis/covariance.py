@@ -26,7 +26,10 @@ DEVIATION = "standard deviation"
 
 
 def _told(release: Release, figures: dict[str, Vector]) -> list[Row]:
-    """Figures of each feature, its deviation last; of a date, all others as dates."""
+    """Return a row of figures for each feature, with the standard deviation last.
+
+    For a date, all figures except the standard deviation are shown as dates.
+    """
     rows: list[Row] = []
     for name, *values in zip(release.columns, *figures.values(), strict=True):
         *told, deviation = map(float, values)
@@ -39,7 +42,7 @@ def _told(release: Release, figures: dict[str, Vector]) -> list[Row]:
     "covariance", "Print means, standard deviations and covariances, in the units of the data."
 )
 def covariances(release: Release, *, generator: np.random.Generator | None = None) -> Found:
-    """Everything that the second moment says, in the units of the data."""
+    """Return the means, standard deviations and covariances, in the units of the data."""
     require_matrix(release)
     names, covariance = release.columns, release.covariance()
     figures = {"mean": release.mean()}

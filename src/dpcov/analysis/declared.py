@@ -1,6 +1,7 @@
-"""What an analysis declares of itself beside its code: its command, its place in the report.
+"""Declarations of an analysis: its command and its section of the report.
 
-The command line, the shell's completion, the documentation, the report and the tests read it here.
+The command line, the completion in the shell, the documentation, the report and the tests read
+these declarations.
 """
 
 from __future__ import annotations
@@ -19,16 +20,30 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a command, for a parameter of the function behind it.
+    """Option of a command, for one parameter of the function that the command calls.
 
     Attributes
     ----------
-    flag, help : as the command line spells and explains it.
-    kind : type of its value.
-    read : makes the argument of the function from the value, where it was given.
-    completes : function of `dpcov.cli.completions` that offers values.
-    choices : the only values.
-    least : smallest value.
+    flag : str
+        Name of the option, such as ``--target``.
+
+    help : str
+        Explanation in the help of the command.
+
+    kind : type
+        Type of the value.
+
+    read : callable, optional
+        Function that converts a given value to an argument of the function.
+
+    completes : str, optional
+        Name of the function in `dpcov.cli.completions` that offers values.
+
+    choices : tuple of str
+        Allowed values. An empty tuple allows every value.
+
+    least : int, optional
+        Smallest allowed value.
 
     """
 
@@ -43,14 +58,25 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that computes something from a release file.
+    """Command that analyses a release file.
 
     Attributes
     ----------
-    name, help : as the command line has them.
-    run : takes a release and the options; what it has a default for may be left out.
-    options : of parameters of `run`.
-    example : options that work on the table that the documentation's examples use.
+    name : str
+        Name on the command line.
+
+    help : str
+        Explanation on the command line.
+
+    run : callable
+        Function of a release and the options. An option can be missing if the function has a
+        default for it.
+
+    options : dict of str to Option
+        Options by the name of the function's parameter.
+
+    example : str
+        Options that work on the example table of the documentation.
 
     """
 
@@ -63,17 +89,31 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the report.
+    """Section of the report.
 
     Attributes
     ----------
-    run : takes a release and, by name, any of ``target``, ``features`` and ``generator``; where it
-        has no default for the target, the section is there only if one was asked for.
-    name : of the place in the page, also the seed of its simulations.
-    heading, lead : what it is about; ``{target}`` stands for what was asked to be predicted.
-    place : sections stand in this order.
-    folded : whether the table is shown only when asked for.
-    signal : whether it is left out where no correlation rises above the noise.
+    run : callable
+        Function of a release and any of the keywords ``target``, ``features`` and ``generator``. If
+        the function has no default for ``target``, the section needs a target from the user.
+
+    name : str
+        Anchor of the section in the page. The seed of the simulations also depends on this name.
+
+    heading : str
+        Title of the section. ``{target}`` stands for the name of the target.
+
+    lead : str
+        First sentence of the section. ``{target}`` stands for the name of the target.
+
+    place : int
+        Position in the report. Sections appear in ascending order.
+
+    folded : bool
+        True if the reader must click to see the table.
+
+    signal : bool
+        True if the section is left out when no correlation is above the noise level.
 
     """
 
@@ -101,7 +141,28 @@ ALPHA = Option("--alpha", "Strength of the penalty; default, chosen from the rel
 
 
 def command(name: str, text: str, example: str = "", **options: Option) -> Callable[[Run], Run]:
-    """Make a command of a function from a release to a `Result`."""
+    """Declare a function from a release to a `Result` as a command.
+
+    Parameters
+    ----------
+    name : str
+        Name on the command line.
+
+    text : str
+        Explanation on the command line.
+
+    example : str
+        Options that work on the example table of the documentation.
+
+    **options : Option
+        Options by the name of the function's parameter.
+
+    Returns
+    -------
+    callable
+        Decorator that returns the function unchanged.
+
+    """
 
     def declare(run: Run) -> Run:
         _COMMANDS[name] = Command(name, text, run, options, example)
@@ -111,7 +172,10 @@ def command(name: str, text: str, example: str = "", **options: Option) -> Calla
 
 
 def section(**facts: Any) -> Callable[[Run], Run]:
-    """Make a section of the report of a function from a release to a `Result`."""
+    """Declare a function from a release to a `Result` as a section of the report.
+
+    The keywords are the attributes of `Section`, except `run`.
+    """
 
     def declare(run: Run) -> Run:
         _SECTIONS[facts["name"]] = Section(run, **facts)
@@ -121,19 +185,19 @@ def section(**facts: Any) -> Callable[[Run], Run]:
 
 
 def commands() -> dict[str, Command]:
-    """All commands that analyses declare."""
+    """Return all commands of the analyses, by name."""
     _load()
     return dict(sorted(_COMMANDS.items()))
 
 
 def sections() -> list[Section]:
-    """All sections of the report, in order."""
+    """Return all sections of the report, in order."""
     _load()
     return sorted(_SECTIONS.values(), key=lambda part: part.place)
 
 
 def _load() -> None:
-    """Import every analysis: an analysis is a file of the folder, and nothing lists them."""
+    """Import every file of the folder, because each file can declare analyses."""
     folder = import_module("dpcov.analysis")
     for module in pkgutil.iter_modules(folder.__path__):
         import_module(f"dpcov.analysis.{module.name}")

@@ -1,4 +1,4 @@
-"""Whether the number of rows and the means of a release are below the noise level."""
+"""Warnings about the number of rows and the means, if they are below the noise level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 DRAWS = 50
-NAMED = 3  # columns, before the rest is counted
+NAMED = 3  # Largest number of columns that a warning names.
 UNSEEN = (
     "Rows too few to be detected may hold much of what the columns vary by, and stated errors "
     "assume how much. `dpcov.intervals` states a bound on it."
@@ -26,11 +26,40 @@ UNSEEN = (
 
 
 def drowned(release: Release) -> tuple[str, ...]:
-    """Return a sentence for each of count and means that are below the noise level.
+    """Return warnings about a row count or means that are below the noise level.
 
-    The rule is that of `dpcov.analysis.below_noise`. Means are also below it if noise hides how
-    long most rows are, and so what a clip took. Nothing is known of a mechanism without a noise
-    law, but that no row is left. If the release holds no means, the sentence says why.
+    A row count is below the noise level if the standard deviation of its noise exceeds a tenth of
+    the count. A mean is below the noise level in either of two cases:
+
+    - The standard deviation of its noise exceeds a tenth of the width of its bounds.
+    - The noise hides the norms of most rows, so the clipping bias is unknown.
+
+    Parameters
+    ----------
+    release : Release
+        Release to check.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each warning. If the release contains no means, one sentence gives the
+        reason. If the noise distribution is unknown, the only possible warning is that no rows
+        remain.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for means and covariances.
+    dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.linspace(0, 1, 5000)[:, None]
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.drowned(release)
+    ()
+
     """
     if reason := held.directions_reason(release):
         return (reason,)
@@ -68,7 +97,10 @@ def drowned(release: Release) -> tuple[str, ...]:
 
 
 def means_below_noise(release: Release) -> Booleans | None:
-    """(p,) whether each mean is below the noise level; None if the noise has no known law."""
+    """Return (p,) flags of the means that are below the noise level.
+
+    The result is None if the release has no noise distribution.
+    """
     if release.noise is None:
         return None
     if release.count() <= 0:
@@ -82,22 +114,36 @@ def _means_below(release: Release, of_means: Vector) -> Booleans:
 
 
 def _blind(release: Release) -> bool:
-    """Return True if noise hides how long most rows are, and rows may have been clipped."""
+    """Return True if rows might have been clipped and the noise hides the norms of most rows."""
     return release.clipped and release.lengths is not None and release.lengths.hidden
 
 
 def unseen(release: Release) -> tuple[str, ...]:
-    """A sentence where rows show, but the tail of the table does not (`Clip.unseen`)."""
+    """Return a warning if the norm histogram is detectable but the tail is not (`Clip.unseen`)."""
     if release.lengths is None or release.lengths.hidden:
         return ()
     return (UNSEEN,) if Clip.of(release).unseen else ()
 
 
 def deviations(release: Release) -> tuple[float, Vector]:
-    """Standard deviations of the noise in the count and in the (p,) encoded means.
+    """Compute the standard deviations of the noise in the count and in the encoded means.
 
-    That in the best count is known. The others are root mean squares of how far the release is from
-    truths that are plausible. The release has a noise law.
+    The standard deviation of a separately published count is known. All other standard deviations
+    are root mean square distances between the release and simulated plausible truths.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a noise distribution.
+
+    Returns
+    -------
+    of_count : float
+        Standard deviation in rows.
+
+    of_means : ndarray, shape (p,)
+        Standard deviations in the units of encoded features.
+
     """
     plausible = PlausibleMoments(
         release, sampling=False, generator=reading_generator(), draws=DRAWS, alone=True

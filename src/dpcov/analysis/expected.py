@@ -1,4 +1,4 @@
-"""How far a release is likely to be from the truth, from the release alone."""
+"""Expected errors of a release, computed from the release alone."""
 
 from __future__ import annotations
 
@@ -37,18 +37,44 @@ NO_LAW = (
 def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Return the standard error of each correlation, due to the privacy noise.
+    """Return the standard errors of the correlations due to the privacy noise.
 
-    From the same draws as `intervals` have, to first order; without sampling error.
+    dpcov simulates the noise, as for `intervals`. The standard errors are linear approximations.
+    They do not include the sampling error.
+
+    Parameters
+    ----------
+    release : Release
+        Release with correlations.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulation. The default gives the same result every time.
 
     Returns
     -------
-    (p, p) matrix, 0 on the diagonal; None where there is nothing to simulate: no correlation
-    rises above the noise, or the mechanism has no noise law.
+    ndarray, shape (p, p), or None
+        Standard errors, with 0 on the diagonal. None if no correlation rises above the noise, or if
+        the noise distribution is unknown.
 
     Raises
     ------
-    NotReleasedError : the release holds no correlations.
+    NotReleasedError
+        The release contains no correlations.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for the correlations.
+    Release.correlation : Correlations of the features.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> errors = dpcov.correlation_standard_errors(release)
+    >>> bool(errors[0, 1] < 0.1)
+    True
 
     """
     found = correlation_errors(release, generator=generator)
@@ -57,12 +83,15 @@ def correlation_standard_errors(
 
 @dataclass(frozen=True, slots=True)
 class CorrelationErrors:
-    """What the privacy noise does to correlations.
+    """Errors of correlations due to the privacy noise.
 
     Attributes
     ----------
-    errors : (p, p) standard errors, 0 on the diagonal.
-    below : (p, p) bool, whether each correlation is below the noise level; False on the diagonal.
+    errors : ndarray, shape (p, p)
+        Standard errors, with 0 on the diagonal.
+
+    below : ndarray of bool, shape (p, p)
+        True for a correlation below the noise level. The diagonal is False.
 
     """
 
@@ -70,14 +99,17 @@ class CorrelationErrors:
     below: Booleans
 
     def sentence(self) -> tuple[str, ...]:
-        """Return a sentence on how many correlations are below the noise level."""
+        """Return a sentence with the number of correlations below the noise level."""
         return sentence(self.below[np.tril_indices(len(self.below), -1)], "correlations")
 
 
 def correlation_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> CorrelationErrors | None:
-    """Return `correlation_standard_errors`, and which correlations are below the noise level."""
+    """Return the standard errors of the correlations, and flags for the noise level.
+
+    See `correlation_standard_errors` for the errors and for the releases without errors.
+    """
     held.refuse(release.not_released)
     if release.uninformative or release.noise is None:
         return None
@@ -89,14 +121,26 @@ def correlation_errors(
 
 
 def half_widths(errors: Matrix) -> Matrix:
-    """Half the widths of 95% intervals of correlations with these standard errors, at most 1."""
+    """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
     return np.minimum(REACH * errors, 1.0)
 
 
 def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
-    """(p, p) bool, whether each correlation is below the noise level; None if it is not known.
+    """Return (p, p) flags of the correlations below the noise level, or None if this is unknown.
 
-    `found` is what `correlation_errors` returned.
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    found : CorrelationErrors or None
+        Result of `correlation_errors` for this release.
+
+    Returns
+    -------
+    ndarray of bool, shape (p, p), or None
+        Flags. The diagonal is False.
+
     """
     if found is not None:
         return found.below
@@ -104,7 +148,10 @@ def correlations_below_noise(release: Release, found: CorrelationErrors | None) 
 
 
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
-    """Releases of the denoised matrix, with fresh simulated noise of the same law, without end."""
+    """Yield simulated releases of the denoised matrix without end.
+
+    Each simulated release has new noise with the distribution of this release.
+    """
     whole = release.mapped(release.second_moment())
     clip = Clip(release, whole)
     units = (whole - clip.expected()) / release.lattice.step**2
@@ -113,7 +160,28 @@ def repeated(release: Release, generator: np.random.Generator) -> Iterator[Relea
 
 
 def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
-    """One of them; `units` is the matrix in squared lattice units, of the mapped rows."""
+    """Simulate one release.
+
+    Parameters
+    ----------
+    release : Release
+        Release whose noise distribution is used.
+
+    units : ndarray, shape (d, d)
+        Second moment of the transformed rows, in squared lattice steps.
+
+    clip : Clip
+        Clipping bias of the release.
+
+    generator : numpy.random.Generator
+        Random numbers for the noise.
+
+    Returns
+    -------
+    Release
+        Simulated release, denoised by the same method.
+
+    """
     if release.noise is None:
         raise ValueError("the release has no matrix")
     step = 2.0**-release.shift

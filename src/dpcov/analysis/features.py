@@ -1,4 +1,4 @@
-"""Features by name: choosing them in a release, and computing them for new rows.
+"""Choice of features by name, and computation of features for new rows.
 
 A numeric column is one feature, in its own units. A categorical column ``c`` is a 0/1 feature
 ``c=level`` for each level.
@@ -28,13 +28,34 @@ LISTED = 20
 
 
 def names_of(release: Release, positions: Sequence[int]) -> tuple[str, ...]:
-    """Names of the features at these positions."""
+    """Return the names of the features at these positions."""
     names = release.columns
     return tuple(names[j] for j in positions)
 
 
 def position(release: Release, name: str) -> int:
-    """Position of the feature `name`; refuses a column of categories, naming its levels."""
+    """Return the position of a feature.
+
+    Parameters
+    ----------
+    release : Release
+        Release that contains the feature.
+
+    name : str
+        Name of the feature.
+
+    Returns
+    -------
+    int
+        Position of the feature.
+
+    Raises
+    ------
+    ReleaseError
+        The name is unknown, or it is the name of a categorical column. The message lists possible
+        names.
+
+    """
     names = release.columns
     if name in names:
         return names.index(name)
@@ -47,14 +68,34 @@ def position(release: Release, name: str) -> int:
 
 
 def target_column(release: Release, name: str) -> Categorical:
-    """The categorical column `name`; refuses anything else, naming those there are."""
+    """Return a categorical column of the release.
+
+    Parameters
+    ----------
+    release : Release
+        Release that contains the column.
+
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    Categorical
+        Declaration of the column.
+
+    Raises
+    ------
+    ReleaseError
+        There is no categorical column of this name. The message lists the categorical columns.
+
+    """
     columns = release.schema.encoded_columns
     column = columns.get(name)
     if isinstance(column, Categorical):
         return column
     categories = [other for other, kind in columns.items() if isinstance(kind, Categorical)]
     if not categories:
-        raise ReleaseError("This release has no column of categories to tell apart.")
+        raise ReleaseError("This release has no column of categories to classify.")
     raise _unknown("column of categories", name, categories)
 
 
@@ -65,14 +106,33 @@ def chosen(
     without: str | None = None,
     reference: bool = False,
 ) -> list[int]:
-    """Positions of the chosen features.
+    """Return the positions of the chosen features.
 
     Parameters
     ----------
-    release : where they are.
-    features : names of features, or of columns for all their features; None for all.
-    without : column of the target: left out, and refused if it is among `features`.
-    reference : leave out the first level of each categorical column that is chosen as a whole.
+    release : Release
+        Release that contains the features.
+
+    features : sequence of str, or None
+        Names of features or columns. A column stands for all its features. None stands for all
+        columns.
+
+    without : str, optional
+        Column of the target. If `features` is None, this column is left out.
+
+    reference : bool, default False
+        Leave out the first level of each categorical column that is named as a whole.
+
+    Returns
+    -------
+    list of int
+        Positions of the features.
+
+    Raises
+    ------
+    ReleaseError
+        A name is unknown, a feature occurs twice, no feature is left, or the column of the target
+        is among the features.
 
     """
     columns = release.schema.encoded_columns
@@ -86,7 +146,7 @@ def chosen(
         places[feature.name] = [j]
         parts[feature.column].append(j)
     own = [] if without is None else parts[without]
-    for name, column in columns.items():  # the name of a column stands for all its features
+    for name, column in columns.items():  # a column stands for all its features
         places[name] = parts[name][reference and isinstance(column, Categorical) :]
     found: list[int] = []
     for name in features:
@@ -105,24 +165,66 @@ def chosen(
 def target_and_features(
     release: Release, target: str, features: Sequence[str] | None, *, reference: bool = False
 ) -> tuple[int, list[int]]:
-    """Positions of a target, and of the features that it is regressed on; see `chosen`."""
+    """Return the position of the target and the positions of the features.
+
+    Parameters
+    ----------
+    release : Release
+        Release that contains the features.
+
+    target : str
+        Name of the feature to predict.
+
+    features : sequence of str, or None
+        Names of features or columns; see `chosen`.
+
+    reference : bool, default False
+        Leave out the first level of each categorical column that is named as a whole.
+
+    Returns
+    -------
+    target : int
+        Position of the target.
+
+    features : list of int
+        Positions of the features.
+
+    """
     to = position(release, target)
     column = release.schema.variables[to].column
     return to, chosen(release, features, without=column, reference=reference)
 
 
 def new_rows(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
-    """(m, k) values of the features `names` for new rows, in the data's units.
+    """Compute features of new rows in the units of the data.
 
-    As in the release, a number outside its bounds is moved to the nearer one, a missing number
-    becomes the midpoint, and an undeclared level is 0 in every indicator of its column.
+    The rules for cells are the rules of a release:
+
+    - A number outside the bounds becomes the nearer bound.
+    - A missing number becomes the midpoint of the bounds.
+    - An undeclared level is 0 in every indicator of its column.
 
     Parameters
     ----------
-    schema : of the release.
-    names : features wanted.
-    data : (m, k) array of these features in this order, or a table with the columns that they come
-        from: of pandas, polars, pyarrow or DuckDB, a dict of columns, or the path of a file.
+    schema : Schema
+        Schema of the release.
+
+    names : sequence of str, length k
+        Names of the features.
+
+    data : array-like, shape (m, k), or table
+        Features in the order of `names`, or a table with the original columns. A table is a frame
+        of pandas, polars, pyarrow or DuckDB, a dict of columns, or the path of a file.
+
+    Returns
+    -------
+    ndarray, shape (m, k)
+        Values of the features.
+
+    Raises
+    ------
+    ReleaseError
+        The rows have a wrong number of columns, or a column is missing.
 
     """
     if _is_table(data):
@@ -174,13 +276,13 @@ def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
 
 
 def _read_for(schema: Schema, name: str) -> tuple[str, ...]:
-    """The columns of a table that a column is made from: itself, or its parents."""
+    """Return the names of the columns to read for a column: its parents, or the column itself."""
     column = schema.encoded_columns[name]
     return column.formula.parents if isinstance(column, Derived) else (name,)
 
 
 def _features_of(schema: Schema, name: str, batch: pa.RecordBatch) -> dict[str, Matrix]:
-    """Values of each feature of a column."""
+    """Return the values of each feature of a column, by the name of the feature."""
     column = schema.encoded_columns[name]
     if isinstance(column, Numeric):
         numbers = _numbers_of(schema, name, column, batch)
@@ -194,7 +296,7 @@ def _features_of(schema: Schema, name: str, batch: pa.RecordBatch) -> dict[str, 
 
 
 def _numbers_of(schema: Schema, name: str, column: Numeric, batch: pa.RecordBatch) -> Matrix:
-    """Values of a column of numbers, NaN where missing."""
+    """Return the values of a numeric column, with NaN for missing cells."""
     if not isinstance(column, Derived):
         return values_of(batch.column(name), column, schema.missing)
     parents = []

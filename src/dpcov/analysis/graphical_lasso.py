@@ -1,4 +1,4 @@
-"""The graphical lasso, with a certificate: how far from the optimum the answer can be."""
+"""Graphical lasso with a duality gap, which bounds the distance from the optimum."""
 
 from __future__ import annotations
 
@@ -16,23 +16,32 @@ TOLERANCE = 1e-7
 MOST_ITERATIONS = 20_000
 RELAXATION = 1.6
 CHECKED_EVERY = 10
-# The step is changed when the residuals are further apart than by IMBALANCE. The primal one counts
-# little: with 1, singular matrices take up to ten times as many iterations (benchmarks/precision).
+# Weight of the primal residual against the dual residual. With a weight of 1, singular matrices
+# need up to ten times as many iterations (benchmarks/precision).
 PRIMAL_WEIGHT = 0.03
-IMBALANCE = 2.0
-STEP_CHANGE = 1.5
+IMBALANCE = 2.0  # Ratio of the residuals above which the step changes.
+STEP_CHANGE = 1.5  # Factor by which the step changes.
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A point between which and the optimum the objective differs by at most `gap`.
+    """Approximate minimiser of the graphical lasso.
+
+    Another run can start from a solution.
 
     Attributes
     ----------
-    precision : (p, p) positive definite, with exact zeros.
-    dual : (p, p) with |entries| <= alpha and zero diagonal: S + dual is feasible for the dual.
-    step : that of the last iteration; together with the above where another run may start.
-    gap : duality gap.
+    precision : ndarray, shape (p, p)
+        Positive definite matrix with exact zeros.
+
+    dual : ndarray, shape (p, p)
+        Dual variables. The absolute values are at most alpha, and the diagonal is 0.
+
+    step : float
+        Step of the last iteration.
+
+    gap : float
+        Duality gap. The objective at `precision` exceeds its minimum by at most this gap.
 
     """
 
@@ -47,22 +56,36 @@ def graphical_lasso(
 ) -> Solution:
     """Minimise -log det X + <S, X> + alpha sum_(i != j) |X_ij| over positive definite X.
 
-    Alternating direction method of multipliers (Boyd et al. 2011, section 6.5, over-relaxed, with
-    their balancing of residuals). It asks for nothing but alpha > 0 and a positive diagonal: S may
-    be singular, as denoised releases are. The multipliers U stay in the box |U_ij| <= alpha,
-    U_ii = 0, so that log det(S + U) + p is a lower bound on the optimum: the run ends where the
-    sparse iterate is within `tol` p of it.
+    The method is the alternating direction method of multipliers (Boyd et al. 2011, section 6.5),
+    with over-relaxation and balanced residuals. S can be singular, and many denoised releases are.
+
+    The multipliers U satisfy |U_ij| <= alpha and U_ii = 0. The value log det(S + U) + p is
+    therefore a lower bound on the optimum. The iterations stop when the objective is within `tol` p
+    of this bound.
 
     Parameters
     ----------
-    matrix : (p, p) positive semidefinite, diagonal of about 1.
-    alpha : above 0.
-    start : solution for a nearby alpha.
-    tol : gap to reach, per row of the matrix.
+    matrix : ndarray, shape (p, p)
+        Positive semidefinite matrix S with a positive diagonal of about 1.
+
+    alpha : float
+        Strength of the penalty, above 0.
+
+    start : Solution, optional
+        Solution for a nearby alpha.
+
+    tol : float, default 1e-7
+        Duality gap at which the iterations stop, divided by p.
+
+    Returns
+    -------
+    Solution
+        Approximate minimiser.
 
     Raises
     ------
-    ReleaseError : the gap was not reached.
+    ReleaseError
+        The iterations did not reach the gap.
 
     """
     p = len(matrix)
@@ -93,7 +116,7 @@ def graphical_lasso(
 
 
 def _log_determinant_prox(matrix: Matrix, step: float) -> Matrix:
-    """Minimiser of -log det X + step/2 ||X - matrix||^2."""
+    """Minimise -log det X + step/2 ||X - matrix||^2 over X."""
     values, vectors = np.linalg.eigh(matrix)
     roots = (values + np.sqrt(values**2 + 4 / step)) / 2
     factor = vectors * np.sqrt(roots)
@@ -101,10 +124,30 @@ def _log_determinant_prox(matrix: Matrix, step: float) -> Matrix:
 
 
 def duality_gap(matrix: Matrix, precision: Matrix, dual: Matrix, alpha: float) -> float:
-    """Objective at `precision` less the dual objective at `matrix + dual`; inf if one is infinite.
+    """Return the difference between the objective and the dual objective.
 
-    -log det X + <S, X> + alpha ||X||_1,off - log det(S + U) - p, which is at least 0 for every
-    positive definite X and every U with |U_ij| <= alpha and U_ii = 0.
+    The gap is -log det X + <S, X> + alpha ||X||_1,off - log det(S + U) - p. It is at least 0 for
+    every positive definite X and every U with |U_ij| <= alpha and U_ii = 0.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (p, p)
+        Positive semidefinite matrix S.
+
+    precision : ndarray, shape (p, p)
+        Matrix X.
+
+    dual : ndarray, shape (p, p)
+        Dual variables U.
+
+    alpha : float
+        Strength of the penalty.
+
+    Returns
+    -------
+    float
+        Duality gap. The gap is infinite if one of the determinants is not positive.
+
     """
     lower, upper = _log_determinant(precision), _log_determinant(matrix + dual)
     off_diagonal = np.abs(precision).sum() - np.abs(np.diag(precision)).sum()
@@ -113,7 +156,7 @@ def duality_gap(matrix: Matrix, precision: Matrix, dual: Matrix, alpha: float) -
 
 
 def _log_determinant(matrix: Matrix) -> float:
-    """Log determinant; -inf if not positive definite."""
+    """Return the log determinant, or -inf if the matrix is not positive definite."""
     try:
         return 2 * float(np.log(np.diag(np.linalg.cholesky(matrix))).sum())
     except np.linalg.LinAlgError:

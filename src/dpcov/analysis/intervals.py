@@ -92,12 +92,13 @@ class Intervals(Result):
         statistic of the population.
 
     trusted : ndarray of bool
-        False if an interval depends on assumptions more than on the noise. Such an interval is
-        short only because a variance is bounded. For clipped rows, such an interval is wide and
+        False if an interval depends on assumptions. Without the assumption that variances are
+        bounded, such an interval would be wider by more than 10%. Also False if the noise hides
+        the norms of most rows. With `for_clipped_rows`, an interval that is not trusted is wide and
         covers too often.
 
     clipped : bool
-        True if rows may have been clipped and no norm histogram shows the loss. Intervals for
+        True if rows might have been clipped and no norm histogram shows the loss. Intervals for
         covariances and eigenvalues then cover too rarely.
 
     assumed : tuple of str
@@ -204,7 +205,7 @@ class Intervals(Result):
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
     def document(self) -> dict[str, Any]:
-        """Return the content of the JSON output, with the former name ``guaranteed``."""
+        """Return the content of the JSON output, which also has the former key ``guaranteed``."""
         more = {"covering": self.covering, "warning": self.warning}
         return {**Result.document(self), **more, "guaranteed": self.for_clipped_rows}
 
@@ -287,9 +288,10 @@ def intervals(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> made = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
-    >>> found = intervals(made, "correlation", sampling=False)
+    >>> found = dpcov.intervals(made, "correlation", sampling=False)
     >>> bool(found.high[0, 1] < -0.9)
     True
 
@@ -368,9 +370,10 @@ def several_intervals(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> made = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
-    >>> len(several_intervals(made, ["mean", "correlation"]))
+    >>> len(dpcov.several_intervals(made, ["mean", "correlation"]))
     2
 
     """
@@ -512,7 +515,7 @@ class _Slopes:
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
         lengths = self._release.lengths
-        blind = lengths is not None and lengths.hidden  # of how long most rows are
+        blind = lengths is not None and lengths.hidden  # noise hides the norms of most rows
         most = np.maximum(MOST_PRIOR * deviations, MOST_NOISE * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)
@@ -570,7 +573,7 @@ class _Simulation:
         trusted = (np.abs(bias) <= MOST_BIAS) & (self._bending(level) <= MOST_BENDING)
         trusted &= np.isnan(plausible).mean(axis=0) <= MOST_UNDEFINED
         if self._reaches:
-            trusted &= low > least  # else it was chosen among the noise by its size
+            trusted &= low > least  # otherwise, it might be the largest of several noise values
             farthest = np.quantile(np.concatenate(self._reaches), level, method="higher")
             wide_low, wide_high = center - farthest, center + farthest
         defined = ~np.isnan(center)

@@ -1,4 +1,4 @@
-"""What every analysis starts from: mean, covariance and count of the encoded features."""
+"""Means, covariance and count of the encoded features, from which every analysis starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
-NEGLIGIBLE = 1e-11  # eigenvalue of a matrix with unit diagonal that counts as 0
+NEGLIGIBLE = 1e-11  # Largest eigenvalue that counts as 0, for a matrix with unit diagonal.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,20 @@ class Moments:
 
     Attributes
     ----------
-    centers, scales : (p,) a data value is center + scale * encoded value.
-    means : (p,) in the data's units.
-    covariance : (p, p) of the encoded features, positive semidefinite.
-    count : number of rows, at least 1; an estimate where it is private.
+    centers : ndarray, shape (p,)
+        Data values of the encoded value 0.
+
+    scales : ndarray, shape (p,)
+        Data units in one encoded unit. A data value is center + scale * encoded value.
+
+    means : ndarray, shape (p,)
+        Means in the units of the data.
+
+    covariance : ndarray, shape (p, p)
+        Positive semidefinite covariance of the encoded features.
+
+    count : float
+        Number of rows, at least 1. The number is an estimate if the exact number is private.
 
     """
 
@@ -41,12 +51,12 @@ class Moments:
 
     @property
     def encoded(self) -> Vector:
-        """(p,) means of the encoded features."""
+        """Means of the encoded features, shape (p,)."""
         return (self.means - self.centers) / self.scales
 
     @classmethod
     def of(cls, release: Release) -> Moments:
-        """Moments of a release with an intercept; refuses one without."""
+        """Return the moments of a release, or raise if it has no intercept."""
         scales = release.scales
         covariance = release.covariance() / np.outer(scales, scales)
         return cls(
@@ -59,7 +69,7 @@ class Moments:
 
 
 def require_matrix(release: Release) -> None:
-    """Raise if the release does not hold the whole matrix, or if its denoised matrix is null."""
+    """Raise an error if the release lacks the whole matrix, or if the denoised matrix is 0."""
     held.refuse(held.directions_reason(release))
     matrix = release.covariance() if release.has_intercept else release.second_moment()
     if not matrix.any():
@@ -75,14 +85,28 @@ def require_matrix(release: Release) -> None:
 
 
 def positive(matrix: Matrix) -> Matrix:
-    """The matrix itself if it is positive semidefinite, else the nearest one that is."""
+    """Return the nearest positive semidefinite matrix."""
     return project(matrix, None) if np.linalg.eigvalsh(matrix)[0] < 0 else matrix
 
 
 def uncentred(release: Release) -> Matrix:
-    """(p, p) mean of x x^T for data values x, each in units of its half-range; PSD.
+    """Return the mean of x x' over rows x, with data values in units of their half-range.
 
-    Without an intercept in the release it is known where every midpoint of the bounds is 0.
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept, or with bounds that are symmetric about 0.
+
+    Returns
+    -------
+    ndarray, shape (p, p)
+        Positive semidefinite matrix.
+
+    Raises
+    ------
+    NotReleasedError
+        The release has no intercept, and the midpoint of some bounds is not 0.
+
     """
     held.refuse(held.directions_reason(release))
     if release.has_intercept:
@@ -98,9 +122,26 @@ def uncentred(release: Release) -> Matrix:
 
 
 def solve(matrix: Matrix, right: Matrix) -> tuple[Matrix, int]:
-    """Minimum-norm solution of a positive semidefinite system, and the rank of the matrix.
+    """Solve a positive semidefinite system, with the smallest norm if it is singular.
 
-    Solved with unit diagonal, so that the rank does not depend on units.
+    The matrix is first scaled to a unit diagonal, so that the rank does not depend on units.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (k, k)
+        Positive semidefinite matrix.
+
+    right : ndarray, shape (k,) or (k, t)
+        Right-hand side.
+
+    Returns
+    -------
+    solution : ndarray, shape (k,) or (k, t)
+        Solution.
+
+    rank : int
+        Numerical rank of the matrix.
+
     """
     diagonal = np.diag(matrix)
     roots = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -113,7 +154,10 @@ def solve(matrix: Matrix, right: Matrix) -> tuple[Matrix, int]:
 
 
 def spreads(release: Release, features: Sequence[int]) -> Vector:
-    """(k,) standard deviations of features; root mean squares where there is no intercept."""
+    """Return the (k,) standard deviations of features, or root mean squares without an intercept.
+
+    The parameter `features` contains the positions of the features.
+    """
     if release.has_intercept:
         variances = np.diag(release.covariance())
     else:

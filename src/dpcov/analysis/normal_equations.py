@@ -1,4 +1,4 @@
-"""The normal equations of regressions, from one release."""
+"""Normal equations of regressions, from one release."""
 
 from __future__ import annotations
 
@@ -21,14 +21,30 @@ PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The normal equations of a regression, all features in units of their half-range.
+    """Normal equations of a regression, with all features in units of their half-range.
+
+    k is the number of features, and t is the number of targets. With an intercept, all moments are
+    about the means. Without an intercept, all moments are about 0.
 
     Attributes
     ----------
-    gram, cross : (k, k) moments of the features, (k, t) with the targets.
-    power : (t,) second moments of the targets about their mean, or about 0 without an intercept.
-    weights : (k,) of the squared coefficients in the penalty.
-    means, target_means : (k,), (t,) subtracted; 0 without an intercept.
+    gram : ndarray, shape (k, k)
+        Moments of the features.
+
+    cross : ndarray, shape (k, t)
+        Moments of the features with the targets.
+
+    power : ndarray, shape (t,)
+        Second moments of the targets.
+
+    weights : ndarray, shape (k,)
+        Weights of the squared coefficients in the penalty.
+
+    means : ndarray, shape (k,)
+        Means of the features; 0 without an intercept.
+
+    target_means : ndarray, shape (t,)
+        Means of the targets; 0 without an intercept.
 
     """
 
@@ -49,7 +65,38 @@ class Problem:
         *,
         intercept: bool = True,
     ) -> Problem:
-        """From a release; its joint matrix is made positive semidefinite first."""
+        """Build the normal equations from a release.
+
+        The joint matrix is first replaced by the nearest positive semidefinite matrix.
+
+        Parameters
+        ----------
+        release : Release
+            Release with an intercept, unless `intercept` is False.
+
+        targets : sequence of int, length t
+            Positions of the targets.
+
+        features : sequence of int, length k
+            Positions of the features.
+
+        penalty : {"encoded", "standardized", "raw"}
+            Units of the coefficients in the penalty; see `ridge`.
+
+        intercept : bool, default True
+            Use moments about the means.
+
+        Returns
+        -------
+        Problem
+            Normal equations.
+
+        Raises
+        ------
+        ReleaseError
+            The penalty is unknown.
+
+        """
         if penalty not in PENALTIES:
             raise ReleaseError(f"There is no penalty {penalty!r}. Choose: {', '.join(PENALTIES)}.")
         scales = release.scales
@@ -75,9 +122,18 @@ class Problem:
         )
 
     def spectrum(self) -> tuple[Vector, Matrix]:
-        """(k,) eigenvalues and (k, k) vectors of the gram matrix in the penalty's units.
+        """Return the eigenvalues and eigenvectors of the gram matrix in the units of the penalty.
 
-        A feature without variance takes no part.
+        Eigenvalues that are only rounding errors are set to 0.
+
+        Returns
+        -------
+        values : ndarray, shape (k,)
+            Eigenvalues in ascending order.
+
+        vectors : ndarray, shape (k, k)
+            Eigenvectors in the columns, in the units of the features.
+
         """
         roots = np.sqrt(np.where(self.weights > 0, self.weights, 1.0))
         values, vectors = np.linalg.eigh(self.gram / np.outer(roots, roots))
@@ -85,7 +141,21 @@ class Problem:
         return np.where(noticeable, values, 0.0), vectors / roots[:, None]
 
     def solutions(self, alphas: Vector) -> Matrix:
-        """(a, k, t) minimisers; those of least penalty where they are not unique."""
+        """Return the coefficients for each penalty.
+
+        If the coefficients are not unique, the method returns the ones with the smallest penalty.
+
+        Parameters
+        ----------
+        alphas : ndarray, shape (a,)
+            Strengths of the penalty.
+
+        Returns
+        -------
+        ndarray, shape (a, k, t)
+            Coefficients.
+
+        """
         values, vectors = self.spectrum()
         denominators = values + 2 * alphas[:, None]
         inverse = np.divide(
@@ -94,7 +164,19 @@ class Problem:
         return vectors @ (inverse[:, :, None] * (vectors.T @ self.cross))
 
     def losses(self, solutions: Matrix) -> Matrix:
-        """(a, t) mean squared errors of (a, k, t) coefficients with the best intercepts."""
+        """Return the mean squared errors of coefficients with the best intercepts.
+
+        Parameters
+        ----------
+        solutions : ndarray, shape (a, k, t)
+            Coefficients.
+
+        Returns
+        -------
+        ndarray, shape (a, t)
+            Mean squared errors.
+
+        """
         pull = self.gram @ solutions - 2 * self.cross
         losses: Matrix = self.power + np.einsum("akt,akt->at", solutions, pull)
         return np.maximum(losses, 0.0)

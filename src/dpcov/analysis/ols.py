@@ -89,8 +89,8 @@ class OLS(Result):
         Two-sided p-values by Student's t distribution.
 
     lower : ndarray, shape (k + 1,)
-        Lower ends of the intervals. The distance to the coefficient combines the half-widths for
-        sampling and for the privacy noise as a root of squares.
+        Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
+        half-widths for sampling and for the privacy noise.
 
     upper : ndarray, shape (k + 1,)
         Upper ends of the intervals.
@@ -108,7 +108,7 @@ class OLS(Result):
         Residual degrees of freedom.
 
     count : float
-        Number of rows, which may be an estimate. If cells may be missing, `count` is the smallest
+        Number of rows, which can be an estimate. If cells may be missing, `count` is the smallest
         number of rows in which two of the columns are both present.
 
     r_squared : float
@@ -145,6 +145,7 @@ class OLS(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.ols(release, "x1").names
@@ -261,6 +262,7 @@ class OLS(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.ols(release, "x1").conf_int().shape
@@ -337,6 +339,7 @@ def ols(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> found = dpcov.ols(release, target="x1")

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 ERROR_RATE = 0.05
-LEADING = 5  # components that the command prints by itself
+LEADING = 5  # Number of components that the command prints by default.
 DRAWS = 199
 FEW_DRAWS = 59
 MANY_FEATURES = 200
 TINY = 1e-300
-TIE = 1e-3  # relative difference below which entries count as equally large
+TIE = 1e-3  # Relative difference below which entries count as equally large.
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class PCA(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.pca(release, k=1).components.shape
@@ -136,6 +137,7 @@ class PCA(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.pca(release, k=1).transform([[0.2, 0.8]]).shape
@@ -238,6 +240,7 @@ def pca(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> bool(dpcov.pca(release, k=1).explained_variance_ratio[0] > 0.8)
@@ -358,6 +361,7 @@ def significant_components(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> significant_components(release) >= 1

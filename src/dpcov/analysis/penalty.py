@@ -1,4 +1,4 @@
-"""Choosing the strength of a ridge penalty from the release alone."""
+"""Choice of the strength of a ridge penalty, from the release alone."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 SIMULATIONS = 20
 NOISE_DRAWS = 50
-UNSEEN = 0.25  # of the noise in a direction, as the variance of those without any (measured)
-DROWNED = 40  # times what is explained, that the noise alone would explain (measured)
-GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
+UNSEEN = 0.25  # Variance added to every direction, as a fraction of its noise (measured).
+# Smallest ratio of the variance that noise alone explains to the variance that the model explains,
+# for which the largest penalty is chosen (measured).
+DROWNED = 40
+GRID = np.geomspace(1e-7, 1e3, 41)  # Penalties, in average variances of a feature.
 TINY = 1e-300
 
 
@@ -40,26 +42,76 @@ def ridge_alpha(
     alphas: Sequence[float] | None = None,
     generator: np.random.Generator | None = None,
 ) -> float:
-    """The alpha with the least squared error to expect, for new rows.
+    """Choose the strength of a ridge penalty from the release alone.
 
-    Takes the denoised matrix for the truth, simulates releases of it from the public noise law,
-    fits each for every alpha, and measures its error on that truth (a parametric bootstrap), plus
-    what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix. Directions in
-    which the denoised matrix shows no variance would make errors free, so all get a little more:
-    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry. No alpha of the default grid
-    is below that: otherwise a small direction that noise made could carry the model. Where the
-    noise alone would explain `DROWNED` times what the model does, the largest alpha is chosen, with
-    which little but the intercept is left.
+    The choice minimises the estimated prediction error for new rows, at no further cost of privacy.
 
     Parameters
     ----------
-    release, target, features, intercept, penalty : as in `ridge`.
-    alphas : to choose from; default, a grid around the average variance of a feature.
-    generator : for the simulations; default, the same each time.
+    release : Release
+        Release with a known noise distribution.
+
+    target : str
+        Feature to predict, as in `ridge`.
+
+    features : sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    intercept : bool, default True
+        Fit an intercept.
+
+    penalty : {"encoded", "standardized", "raw"}, default "encoded"
+        Units of the coefficients in the penalty, as in `ridge`.
+
+    alphas : sequence of float, length a, optional
+        Candidates. The default is a grid around the average variance of a feature.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    float
+        Chosen strength alpha.
 
     Raises
     ------
-    ReleaseError : as in `ridge`; or the release has no noise law to simulate.
+    NotReleasedError
+        The release contains the trace only, or its noise distribution is unknown.
+    ReleaseError
+        A name is unknown, or the target is among the features.
+
+    See Also
+    --------
+    dpcov.ridge : Ridge regression, which calls this function by default.
+    dpcov.ridge_path : Models for several strengths.
+
+    Notes
+    -----
+    The estimated error of a candidate has three parts:
+
+    - The error due to the privacy noise, from a parametric bootstrap (Efron 1979). dpcov treats the
+      denoised matrix as the truth and simulates 20 releases of it. It fits each candidate to each
+      simulated release. It measures the error of the fit on the denoised matrix.
+    - The sampling error of a fit to n rows, sigma^2 tr(H^2) / n. Here H is the matrix C (C + 2
+      alpha S)^-1 of `ridge`, and sigma^2 is the residual variance without a penalty.
+    - The squared norm of the coefficients times a small variance. This variance is a quarter of
+      sqrt(d) standard deviations of the noise in one entry. It penalises coefficients along
+      directions in which the denoised matrix has no variance.
+
+    The default grid has no alpha below the small variance. Otherwise, a small direction that the
+    noise created could dominate the model. If the noise alone would explain 40 times as much
+    variance as the model, the function returns the largest candidate. The model then contains
+    little more than the intercept.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.ridge_alpha(release, "x1", alphas=[1e-4, 1e3])
+    0.0001
 
     """
     to, at = target_and_features(release, target, features)
@@ -78,7 +130,39 @@ def least_risk(
     alphas: Sequence[float] | None = None,
     generator: np.random.Generator | None = None,
 ) -> float:
-    """One alpha for several targets: the least sum of their errors; see `ridge_alpha`."""
+    """Choose one penalty for several targets, with the smallest sum of their expected errors.
+
+    See `ridge_alpha` for the method.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept, unless `intercept` is False.
+
+    targets : sequence of int
+        Positions of the targets.
+
+    features : sequence of int
+        Positions of the features.
+
+    penalty : {"encoded", "standardized", "raw"}
+        Units in which coefficients are penalised.
+
+    intercept : bool, default True
+        Fit an intercept.
+
+    alphas : sequence of float, optional
+        Strengths to choose from.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    float
+        Strength of the penalty.
+
+    """
     require_matrix(release)
     truth = Problem.of(release, targets, features, penalty, intercept=intercept)
     if release.noise is None:
@@ -111,11 +195,15 @@ def _noise(
     features: Sequence[int],
     generator: np.random.Generator,
 ) -> tuple[float, Matrix]:
-    """The noise per row, encoded.
+    """Simulate the noise per row in the units of encoded features.
 
     Returns
     -------
-    The standard deviation of an entry between features, and (s, k, t) draws of those with targets.
+    deviation : float
+        Standard deviation of the noise in an entry between two features.
+
+    crosses : ndarray, shape (s, k, t)
+        Simulated noise in the entries between k features and t targets.
 
     """
     plausible = _of_estimate(release, generator)
@@ -128,24 +216,42 @@ def _noise(
 
 
 def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleMoments:
-    """Errors of what denoising starts from."""
+    """Return simulated errors of the matrix before denoising."""
     return PlausibleMoments(
         release, sampling=False, generator=generator, draws=NOISE_DRAWS, alone=True
     )
 
 
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
-    """The sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
+    """Return the sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
     values, vectors = problem.spectrum()
     along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, TINY)[:, None]
     return float(np.sum(along))
 
 
 def pull_of_mean(release: Release, target: int, generator: np.random.Generator) -> float:
-    """By how much to move a target's mean to the midpoint of its bounds, in its units.
+    """Return the shift that moves the mean of a target towards the midpoint of its bounds.
 
-    With m the mean from the midpoint and v the variance that the noise gives it, the share v / m^2,
-    at most 1 (James and Stein): m^2 - v is what the truth is expected to be.
+    Let m be the distance of the mean from the midpoint, and v the variance of the noise in m. The
+    shift is the fraction v / m^2 of this distance, at most 1 (James and Stein). The reason is that
+    m^2 - v estimates the square of the true distance.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    target : int
+        Position of the target.
+
+    generator : numpy.random.Generator
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    float
+        Shift in the units of the target.
+
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.encoded[target])
@@ -158,7 +264,25 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
 
 
 def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
-    """(a,) mean squared errors, summed over targets, of fits to one matrix under another."""
+    """Return the mean squared errors of models that are fitted to one matrix and tested on another.
+
+    Parameters
+    ----------
+    truth : Problem
+        Normal equations that define the errors.
+
+    fitted : Problem
+        Normal equations to which the models are fitted.
+
+    alphas : ndarray, shape (a,)
+        Strengths of the penalty.
+
+    Returns
+    -------
+    ndarray, shape (a,)
+        Sums of the mean squared errors over all targets.
+
+    """
     solutions = fitted.solutions(alphas)
     moved = (fitted.means - truth.means) @ solutions  # (a, t)
     shift = fitted.target_means - truth.target_means - moved
@@ -166,7 +290,7 @@ def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
 
 
 def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
-    """What the sampling error of n rows adds to the mean squared error of prediction."""
+    """Return the (a,) increases of the mean squared error by the sampling error of `count` rows."""
     residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
     values, _ = truth.spectrum()
     kept = values / np.maximum(values + 2 * alphas[:, None], TINY)

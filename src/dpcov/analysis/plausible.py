@@ -1,23 +1,25 @@
-"""The true second moments that a release leaves plausible: one estimate, and draws of its error.
+"""Plausible true second moments of a release: an estimate, and simulated errors of the estimate.
 
-The published matrix is S + Z, with Z of a public law. Where S is large beside Z nothing more need
-be said: an error is a draw of Z. Where noise drowns a direction of the rows, Z alone would leave
-variances below 0 plausible, and with them regressions of any size. But S is positive semidefinite,
-and an entry of it is no larger than the variances of its directions allow. So in the directions of
-the denoised estimate, with variances l, an entry of the moment about the mean is given the prior
-variance
+The published matrix is S + Z. S is the true second moment, and the noise Z has a public
+distribution. If S is much larger than Z, an error of the estimate is simply a draw of Z.
+
+In a direction below the noise level, the draws of Z alone would allow negative variances. They
+would then also allow arbitrarily large regression coefficients. But S is positive semidefinite, and
+the variances of two directions limit their covariance. This module therefore uses a prior. In the
+principal directions of the denoised estimate, let l_a be the variances. Each entry of the moment
+about the mean has the prior variance
 
     v_ab = l_a l_b (1 + [a = b]) / `ROWS`
 
-about the estimate, which is the law of a Wishart matrix of `ROWS` degrees of freedom. With noise
-and what a clip may have taken (`denoise.clipped`) of variance s^2, an error keeps the share
-sqrt(v / (v + s^2)) of its size, as a normal posterior would have it. A direction's variance is
-taken to be at least the standard deviation of its noise (`LEAST`), as a smaller one is not told
-from none.
+This is the variance of a Wishart matrix with `ROWS` degrees of freedom, centred at the estimate.
+Let s^2 be the variance of the noise and of the clipping bias (`denoise.clipped`). An error is then
+multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance l_a is at
+least the standard deviation of its noise (`LEAST`), because a smaller variance cannot be
+distinguished from 0.
 
-At orders from 100 the estimate is far better than the noise among directions that do not rise
-above it. Its squared error in all is told by Stein's estimate (`denoise.left_of_noise`), so errors
-among those directions are smaller by as much.
+With 100 or more features, the denoised estimate is much more accurate than the noise in all
+directions below the noise level. Stein's estimate gives its total squared error
+(`denoise.left_of_noise`). The errors in these directions are reduced accordingly.
 """
 
 from __future__ import annotations
@@ -44,34 +46,53 @@ if TYPE_CHECKING:
     from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
 
-DRAWS = 519  # 2.5 % of one more is a whole number
-FEW_DRAWS = 119
-DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are fewer
-BATCH_NUMBERS = 2**21  # entries of the matrices held at once
-PSEUDO_NUMBERS = 5 * 10**5
-FEWEST_ROWS, MOST_ROWS = 1000, 5000
-ROUNDED = 20_251_124
-SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
-ROWS = 3.0  # of the prior: 1 gives wider intervals, 9 shorter ones (measured on tables to tune)
-LEAST = 1.0  # standard deviations of its noise, of the variance of a direction
-FEWER = 10.0  # times less than that, once products that must be 0 are
+DRAWS = 519  # Number of draws: 2.5% of 519 + 1 is a whole number, so quantiles are ranks.
+FEW_DRAWS = 119  # Smallest number of draws, for large matrices.
+DRAWN_NUMBERS = 10**7  # Largest number of entries in all simulated matrices together.
+BATCH_NUMBERS = 2**21  # Largest number of entries of simulated matrices in memory.
+PSEUDO_NUMBERS = 5 * 10**5  # Number of simulated rows, times the squared order of the matrix.
+FEWEST_ROWS, MOST_ROWS = 1000, 5000  # Limits of the number of simulated rows.
+ROUNDED = 20_251_124  # Seed of random numbers that must be the same in every call.
+SAFETY = 1.1  # Factor of sampling errors, because columns can share long tails (measured).
+# Degrees of freedom of the prior. 1 gives wider intervals, and 9 gives shorter ones (measured on
+# the tables for tuning).
+ROWS = 3.0
+LEAST = 1.0  # Smallest variance of a direction, in standard deviations of its noise.
+FEWER = 10.0  # Divisor of LEAST, after the products that must be 0 are set to 0.
 
 
 class PlausibleMoments:
-    """Plausible true second moments: a center, minus simulated errors.
+    """Plausible true second moments: an estimate minus simulated errors.
 
-    For the population's moments an error is a draw of the noise plus one of the sampling error, to
-    first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
-    What rounding may have done where declared values are off the lattice is one of the errors.
+    Each error contains the noise, the clipping bias and rounding. With `sampling`, it also contains
+    the sampling error to first order. The sampling error comes from simulated rows with the
+    released moments (`pseudo_rows`), which get random weights with mean 0.
 
     Parameters
     ----------
-    alone : whether by the noise law alone: about `starting_point`, which is not denoised.
+    release : Release
+        Release with a noise distribution.
+
+    sampling : bool
+        Include the sampling error. The moments then describe the population.
+
+    generator : numpy.random.Generator
+        Random numbers for the simulations.
+
+    draws : int, default 519
+        Number of errors. Large matrices get fewer errors.
+
+    alone : bool, default False
+        Use the noise distribution alone, without a prior. The errors are then about
+        `starting_point`, which is not denoised.
 
     Attributes
     ----------
-    center : (d, d) the estimate, or `starting_point`.
-    draws : number of errors.
+    center : ndarray, shape (d, d)
+        Estimate of the second moment, in squared units of an encoded row.
+
+    draws : int
+        Number of errors.
 
     """
 
@@ -85,7 +106,7 @@ class PlausibleMoments:
         alone: bool = False,
     ) -> None:
         held.refuse(held.law_reason(release))
-        assert release.noise is not None  # noqa: S101  for type checkers: the line above
+        assert release.noise is not None  # noqa: S101  for type checkers, after the line above
         self._law = release.noise.rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
@@ -98,27 +119,43 @@ class PlausibleMoments:
             self.center = release.unmapped(self._directions.center)
             self._clip = self._directions.clip
         self._rounding = RoundingErrors(release, self.center)
-        self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
+        self._off = np.random.default_rng(ROUNDED)  # separate, so that rounding changes no draw
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         if self._directions is not None and has_gaps(release.schema):
             self.center = possible(release, self.center, self._few())
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
-            own = generator.spawn(1)[0]  # so that the noise is the same without it
+            own = generator.spawn(1)[0]  # separate, so that sampling does not change the noise
             self._sampling = sampling_errors(release, self.draws, own)
 
     def errors(self) -> Iterator[Matrix]:
-        """All errors, in batches of shape (b, d, d); a plausible truth is `center` minus one."""
+        """Yield all errors in batches of shape (b, d, d).
+
+        A plausible true second moment is `center` minus an error.
+        """
         for noise, _ in self.both():
             yield noise
 
     def both(self) -> Iterator[tuple[Matrix, Matrix]]:
-        """The errors, and beside them the same draws at their whole size."""
+        """Yield batches of the errors, and of the same errors without the limits of the prior."""
         for kept, whole, sampling in self.parts():
             yield kept + sampling, whole + sampling
 
     def parts(self) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
-        """The errors of the noise alone, the same at their whole size, and those of sampling."""
+        """Yield batches of three kinds of errors.
+
+        Yields
+        ------
+        kept : ndarray, shape (b, d, d)
+            Errors due to the noise, clipping and rounding.
+
+        whole : ndarray, shape (b, d, d)
+            The same errors without the limits of the prior.
+
+        sampling : ndarray, shape (b, d, d) or (b, 1, 1)
+            Sampling errors, or zeros without `sampling`.
+
+        """
         size = max(1, BATCH_NUMBERS // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
@@ -127,7 +164,7 @@ class PlausibleMoments:
             yield np.stack(kept), np.stack(whole), self._sampling[start:stop]
 
     def _few(self) -> Matrix:
-        """(b, d, d) errors with those of sampling, the same each time."""
+        """Return (b, d, d) errors that include sampling and are the same in every call."""
         draws = np.random.default_rng(ROUNDED)
         noise = np.stack([self._noise(draws, draws)[0] for _ in range(FEW_DRAWS)])
         return noise + sampling_errors(self._release, FEW_DRAWS, draws)
@@ -148,9 +185,10 @@ class PlausibleMoments:
         return self._release.unmapped(kept) + rounding, whole
 
     def _of_corner(self, noise: Matrix, draws: np.random.Generator) -> float:
-        """The error of the best count, as the corner has it; 0 where the count is public.
+        """Return the error of the row-count entry.
 
-        The corner's own where there is none that is better.
+        The error is 0 if the number of rows is public. If the release has a separate noisy count,
+        the error combines both counts with the weights of the best count.
         """
         release, best, t = self._release, self._count, self._release.intercept()
         if release.has_intercept and release.row_count is not None:
@@ -163,12 +201,14 @@ class PlausibleMoments:
 
 
 class _Directions:
-    """The estimate in its own directions, and what its errors keep there.
+    """Principal directions of the denoised estimate, with the limits of the errors in them.
+
+    q is the number of directions in which rows can vary.
 
     Attributes
     ----------
-    center : (d, d) second moment of mapped rows; no direction in which rows can lie is without
-        variance.
+    center : ndarray, shape (d, d)
+        Second moment of the transformed rows. Its variance is positive in all q directions.
 
     """
 
@@ -177,28 +217,28 @@ class _Directions:
         self._structure = Structure.of(release)
         free = np.eye(p) if self._structure is None else self._structure.free(p)
         moment = release.mapped(release.with_count(release.second_moment()))
-        if release.has_intercept:  # the corner of no rows at all is that of one
+        if release.has_intercept:  # the row-count entry is at least the entry of one row
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
         self.clip = Clip(release, moment)
         self._release, self._law = release, law
         least = LEAST * np.sqrt(law.diagonal_variance)
         self.center, self._values, self._vectors = _varying(moment, free, least)
-        if self._structure is not None:  # products of two levels of a column are none
+        if self._structure is not None:  # products of two levels of the same column are 0
             nearest = self._structure.nearest(self.center)
             self.center = _varying(nearest, free, least / FEWER)[0]
 
     @cached_property
     def _left(self) -> Matrix:
-        """(q, q) what shrinking leaves of the size of the noise in an entry."""
+        """Factors by which shrinkage reduces the noise in each entry, shape (q, q)."""
         drowned = self._values <= np.median(self._values) + self._law.detectable
         among = np.outer(drowned, drowned)
-        seen = 1 - float(np.mean(among))  # the share of the noise in entries that are as they were
+        seen = 1 - float(np.mean(among))  # fraction of the entries that shrinkage does not change
         share = left_of_noise(self._release, np.random.default_rng(ROUNDED))
         return np.where(among, np.sqrt(max((share - seen) / (1 - seen), 1 / among.size)), 1.0)
 
     @cached_property
     def _kept(self) -> Matrix:
-        """(q, q) share of its size that an error in an entry keeps: `v_ab` above has it."""
+        """Factors by which the prior `v_ab` reduces the error in each entry, shape (q, q)."""
         diagonal, other = _variances(self._law)
         own = np.eye(len(self._values))
         prior = np.outer(self._values, self._values) * (1 + own) / ROWS
@@ -207,10 +247,21 @@ class _Directions:
         return np.asarray(np.sqrt(prior / (prior + noise)))
 
     def left(self, noise: Matrix) -> Matrix:
-        """(d, d) what shrinking leaves of a draw of the noise, where errors of it are known.
+        """Reduce a draw of the noise as shrinkage reduces the error of the estimate.
 
-        Among directions that do not rise above the noise it is less, by as much as the estimate's
-        squared error is less in all; columns' own entries are told by the noisy matrix as they are.
+        Only directions below the noise level change. Shrinkage does not change the diagonal
+        entries, because the noisy matrix estimates them well.
+
+        Parameters
+        ----------
+        noise : ndarray, shape (d, d)
+            Draw of the noise for transformed rows.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Reduced noise.
+
         """
         if np.all(self._left == 1):
             return noise
@@ -222,9 +273,21 @@ class _Directions:
         return noise
 
     def kept(self, error: Matrix) -> Matrix:
-        """(d, d) what a draw of the noise, less what a clip may have taken, leaves plausible.
+        """Limit an error by the prior.
 
-        Where rows can not lie but at their mean, products are those of sums, with their errors.
+        In directions in which rows cannot vary, the sums determine the products. The errors of
+        these products then follow from the errors of the sums.
+
+        Parameters
+        ----------
+        error : ndarray, shape (d, d)
+            Draw of the noise minus the clipping bias, for transformed rows.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Limited error.
+
         """
         p, vectors = len(self._vectors), self._vectors
         error = error.copy() if self._structure is None else self._structure.nearest(error)
@@ -234,11 +297,29 @@ class _Directions:
 
 
 def _varying(moment: Matrix, free: Matrix, least: float) -> tuple[Matrix, Vector, Matrix]:
-    """(d, d) moment about whose mean no direction has less than this, and those directions.
+    """Raise the variances of a second moment to a minimum.
+
+    Parameters
+    ----------
+    moment : ndarray, shape (d, d)
+        Second moment.
+
+    free : ndarray, shape (p, q)
+        Orthonormal basis of the directions in which rows can vary.
+
+    least : float
+        Minimum of the sum of squares about the mean in each direction.
 
     Returns
     -------
-    The moment, the (q,) sums of squares along its directions, and these, (p, q).
+    moment : ndarray, shape (d, d)
+        Second moment with at least this minimum in each principal direction.
+
+    values : ndarray, shape (q,)
+        Sums of squares about the mean along the principal directions.
+
+    vectors : ndarray, shape (p, q)
+        Principal directions in the columns.
 
     """
     p, about = len(free), np.zeros_like(moment)
@@ -251,16 +332,27 @@ def _varying(moment: Matrix, free: Matrix, least: float) -> tuple[Matrix, Vector
 
 
 def _variances(law: MatrixLaw) -> tuple[float, float]:
-    """Of an entry on the diagonal and of another, alike in every basis or on average."""
+    """Return the mean noise variances of a diagonal entry and of an off-diagonal entry."""
     d, diagonal = law.dimension, law.diagonal_variance
     return diagonal, (law.frobenius_squared - d * diagonal) / (d * (d - 1)) if d > 1 else diagonal
 
 
 def estimate(release: Release) -> Matrix:
-    """(d, d) second moment in squared units of an encoded row: what errors are about.
+    """Return the estimate of the second moment that simulated errors are subtracted from.
 
-    Without a noise law it is the denoised one. Where cells may be missing its available-case
-    covariance is a `possible` one.
+    If cells may be missing, `possible` repairs the available-case covariance.
+
+    Parameters
+    ----------
+    release : Release
+        Any release with a whole matrix. Without a noise distribution, the estimate is the denoised
+        matrix.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Second moment in squared units of an encoded row.
+
     """
     draws = np.random.default_rng(ROUNDED)
     gaps = has_gaps(release.schema)
@@ -278,16 +370,27 @@ def estimate(release: Release) -> Matrix:
 
 
 def starting_point(release: Release) -> Matrix:
-    """(d, d) second moment for inference, in squared units of an encoded row.
+    """Return the noisy second moment for inference.
 
-    Not denoised, so that what is between it and the truth is noise of a known law: the noisy one.
-    Where the number of rows is public, or published apart, it takes the place of the noisy corner.
+    The moment is not denoised, so its error is noise with a known distribution. If the number of
+    rows is public or published separately, it replaces the noisy row-count entry.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a whole matrix.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Second moment in squared units of an encoded row.
+
     """
     return release.with_count(_plain(release))
 
 
 def _plain(release: Release) -> Matrix:
-    """The noisy second moment, with what a clip is expected to have taken."""
+    """Return the noisy second moment plus the expected clipping bias."""
     if release.lengths is None:
         return release.noisy()
     whole = release if release.denoised is not None else denoise(release, "project")
@@ -296,7 +399,27 @@ def _plain(release: Release) -> Matrix:
 
 
 def sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:
-    """(draws, d, d) sampling errors: sum g w w' over pseudo-rows w, with weights g of mean 0."""
+    """Simulate sampling errors of the second moment.
+
+    An error is the sum of g w w' over simulated rows w, with normal weights g of mean 0.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    draws : int
+        Number of errors.
+
+    generator : numpy.random.Generator
+        Random numbers for the rows and the weights.
+
+    Returns
+    -------
+    ndarray, shape (draws, d, d)
+        Sampling errors in squared units of an encoded row.
+
+    """
     rows = _weighted_rows(release, generator)
     weights = generator.standard_normal((draws, len(rows)))
     weights -= weights.mean(axis=1, keepdims=True)
@@ -310,9 +433,16 @@ def sampling_errors(release: Release, draws: int, generator: np.random.Generator
 
 
 def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
-    """(m, d) encoded rows w such that sum g w w', g standard normal, is the sampling error of S.
+    """Simulate encoded rows w such that the sum of g w w' is a sampling error.
 
-    Its covariance is that of the sum over n independent rows: n Cov(w w').
+    The weights g are standard normal. The rows are scaled so that the sum has the covariance of a
+    sum over n independent rows, where n is the number of rows of the release.
+
+    Returns
+    -------
+    ndarray, shape (m, d)
+        Simulated rows.
+
     """
     moments = Moments.of(release)
     features, numeric = release.schema.variables, release.schema.encoded_columns
@@ -328,7 +458,25 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
 
 
 def _with_gaps(release: Release, rows: Matrix, generator: np.random.Generator) -> Matrix:
-    """(m, d - 1) encoded features of (m, p) rows, cells missing at random as often as released."""
+    """Remove cells at random, as often as cells are missing in the release.
+
+    Parameters
+    ----------
+    release : Release
+        Release with columns in which cells may be missing.
+
+    rows : ndarray, shape (m, p)
+        Encoded rows without missing cells.
+
+    generator : numpy.random.Generator
+        Random numbers for the missing cells.
+
+    Returns
+    -------
+    ndarray, shape (m, d - 1)
+        Encoded features, which include the missingness indicators.
+
+    """
     pairs = rows_by_pair(release) / max(release.count(), 1.0)
     shares = np.diag(pairs)
     together = positive(pairs - np.outer(shares, shares))

@@ -1,4 +1,4 @@
-"""Rows with given means and covariance within declared bounds, to stand in for the private ones."""
+"""Simulated rows with a given covariance, which replace the private rows in simulations."""
 
 from __future__ import annotations
 
@@ -10,28 +10,47 @@ import scipy
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
 
-MOST_OF_THE_VARIANCE = 0.99  # that the bounds allow a mean; at all of it there are two values only
-EDGE = 1e-6  # nearest that a mean may come to its bound, in widths
-RANK = 1e-10  # eigenvalue, over the largest, that counts as 0
+# Largest variance of a feature, as a fraction of the variance that the bounds and the mean allow.
+# With a fraction of 1, the feature would only have the two values at the bounds.
+MOST_OF_THE_VARIANCE = 0.99
+EDGE = 1e-6  # Smallest distance of a mean from its bound, in widths of the bounds.
+RANK = 1e-10  # Largest eigenvalue that counts as 0, as a fraction of the largest eigenvalue.
 
 
 def pseudo_rows(
     means: Vector, covariance: Matrix, low: Vector, count: int, generator: np.random.Generator
 ) -> Matrix:
-    """(count, p) rows about their means, whose moments are exactly those given.
+    """Simulate deviations of rows from their means, with exactly the given covariance.
 
-    A second moment says nothing of kurtosis, on which the sampling error of variances depends, but
-    much of it follows from the bounds: a variable whose mean is near its bound and whose variance
-    is large must have a long tail. So each marginal law is the beta law on [low, 1] with the given
-    mean and variance (at the largest variance that the bounds allow, two values: exact for an
-    indicator), joined by a Gaussian copula; a linear map then makes the covariance exact.
+    The sampling error of a variance depends on the kurtosis. A second moment does not contain the
+    kurtosis, but the bounds limit it. A variable with a large variance and a mean near a bound must
+    have a long tail.
+
+    Each feature therefore has a beta distribution on [low, 1] with the given mean and variance. At
+    the largest variance, this distribution has only two values, as an indicator has. A Gaussian
+    copula joins the features. A linear map then makes the covariance exact.
 
     Parameters
     ----------
-    means, low : (p,) mean and least value of each feature; the largest is 1.
-    covariance : (p, p) positive semidefinite.
-    count : number of rows, at least p.
-    generator : for the copula.
+    means : ndarray, shape (p,)
+        Means of the features.
+
+    covariance : ndarray, shape (p, p)
+        Positive semidefinite covariance.
+
+    low : ndarray, shape (p,)
+        Smallest possible values of the features. The largest possible value is 1.
+
+    count : int
+        Number of rows, at least p.
+
+    generator : numpy.random.Generator
+        Random numbers for the copula.
+
+    Returns
+    -------
+    ndarray, shape (count, p)
+        Rows minus their means.
 
     """
     deviations = np.sqrt(np.diag(covariance))
@@ -55,10 +74,25 @@ def pseudo_rows(
 
 
 def _with_covariance(rows: Matrix, covariance: Matrix) -> Matrix:
-    """The rows mapped, with the least change in mean square, to have this covariance.
+    """Transform rows to a given covariance with the smallest mean squared change.
 
-    E^-1/2 (E^1/2 C E^1/2)^1/2 E^-1/2, E the covariance they have: the optimal transport map
-    between centred normal laws.
+    Let E be the covariance of the rows and C the given covariance. The transformation is the matrix
+    E^-1/2 (E^1/2 C E^1/2)^1/2 E^-1/2. It is the optimal transport map between centred normal
+    distributions.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, p)
+        Centred rows.
+
+    covariance : ndarray, shape (p, p)
+        Covariance of the result.
+
+    Returns
+    -------
+    ndarray, shape (m, p)
+        Transformed rows.
+
     """
     root = _root(rows.T @ rows / len(rows))
     inverse = np.linalg.pinv(root, rcond=np.sqrt(RANK), hermitian=True)
@@ -66,6 +100,6 @@ def _with_covariance(rows: Matrix, covariance: Matrix) -> Matrix:
 
 
 def _root(matrix: Matrix) -> Matrix:
-    """Symmetric square root of a positive semidefinite matrix."""
+    """Return the symmetric square root of a positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -1,9 +1,12 @@
-"""What rounding to the lattice may have done to a release: public numbers, for its errors.
+"""Bounds on the rounding errors of a release, computed from public numbers.
 
-Bounds, midpoints and levels are on the grid of rows that no map and no weight has touched, and of
-those that `Standardized` maps by column: they are summed exactly (docs/proofs/release.md 2). Other
-values are rounded to the nearest step, so that a column with few of them is off in the same
-direction at every row.
+dpcov rounds every encoded value to a multiple of the lattice step. If the rows are neither
+transformed nor weighted, all bounds, midpoints and levels of the schema are such multiples. They
+also are multiples if `Standardized` transforms each column on its own. dpcov then sums these values
+exactly (docs/proofs/release.md 2).
+
+Other values are rounded to the nearest multiple. A column with few different values then has a
+similar rounding error in every row.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def keeps_declared(release: Release) -> bool:
-    """Whether bounds, midpoints and levels are on the grid of the release's rows."""
+    """Return True if bounds, midpoints and levels are multiples of the lattice step."""
     numbers = [release.lattice.step]
     if release.linear_map is not None:
         if np.any(release.linear_map != np.diag(np.diag(release.linear_map))):
@@ -36,12 +39,25 @@ def keeps_declared(release: Release) -> bool:
 
 
 def rounding(release: Release) -> Vector:
-    """(d,) what each entry of a (mapped) row (z, t) may be off by at a declared value.
+    """Return bounds on the rounding error of each entry of a row at a declared value.
 
-    0 where declared values are on the grid; half a step elsewhere, and as much again of the longest
-    row where rows were divided by their lengths, as those of old files with a `WeightedSum` were.
-    For n rows, an entry of the second moment with features of mean squares a and b is off by at
-    most n (h_i sqrt(b) + h_j sqrt(a) + h_i h_j).
+    A bound is 0 if the declared values are multiples of the lattice step. Otherwise, it is half a
+    step. Old release files with a `WeightedSum` divided rows by their norms, so the bound increases
+    with the largest norm.
+
+    For n rows, consider two features with the mean squares a and b and the bounds h_i and h_j. The
+    error of their entry in the second moment is at most n (h_i sqrt(b) + h_j sqrt(a) + h_i h_j).
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Bounds for the entries of a transformed row with its intercept.
+
     """
     lattice = release.lattice
     most = np.zeros(lattice.dimension)
@@ -55,9 +71,10 @@ def rounding(release: Release) -> Vector:
 
 
 def hardly_noisy(release: Release) -> bool:
-    """Whether noise in a sum of squares is less than what rounding n rows does, h sqrt(n / 3).
+    """Return True if the noise in a sum of squares is smaller than the rounding error.
 
-    That is the deviation of n errors that are uniform within half a step h, of values up to 1.
+    For n values up to 1, the rounding error has the standard deviation h sqrt(n / 3). Here h is
+    half a lattice step, and each rounding error has a uniform distribution between -h and h.
     """
     if release.noise is None or not release.tells_count:
         return False
@@ -66,9 +83,18 @@ def hardly_noisy(release: Release) -> bool:
 
 
 class RoundingErrors:
-    """Errors of a second moment whose rows are off alike at each feature, by what rounding may do.
+    """Simulated rounding errors of a second moment, with the same error in every row.
 
-    `moment` is that of rows as encoded. All are 0 without an intercept, which tells sums.
+    Without an intercept, all errors are 0, because the sums of the features are unknown.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    moment : ndarray, shape (d, d)
+        Second moment of the encoded rows.
+
     """
 
     def __init__(self, release: Release, moment: Matrix) -> None:
@@ -85,7 +111,7 @@ class RoundingErrors:
         self._count = self._sums[-1] / t
 
     def draw(self, generator: np.random.Generator) -> Matrix | float:
-        """(d, d) error, or 0."""
+        """Draw an error of shape (d, d), or return 0 if there are no rounding errors."""
         if not self._most.any():
             return 0.0
         off = self._back @ (self._most * generator.uniform(-1.0, 1.0, len(self._most)))

@@ -1,4 +1,4 @@
-"""The eigenvalues of a release beside those that privacy noise alone would show."""
+"""Eigenvalues of a release, compared with the eigenvalues of privacy noise alone."""
 
 from __future__ import annotations
 
@@ -31,16 +31,21 @@ DROWNED = (
 
 @dataclass(frozen=True, slots=True)
 class NoisySpectrum(Result):
-    """Eigenvalues, largest first, of the covariance of encoded features.
+    """Eigenvalues of the covariance of encoded features, in descending order.
 
-    Half the width of a column's bounds is 1; the indicator of a level is 0 or 1.
+    Encoded features have a half-range of 1, and the indicator of a level is 0 or 1.
 
     Attributes
     ----------
-    denoised : (p,) of the denoised covariance.
-    published : (p,) of the covariance as published, some below 0 where noise is all there is.
-    floor : the largest eigenvalue of noise alone exceeds it with probability 5 %; None where the
-        release has no noise law. What rises above it is hardly noise.
+    denoised : ndarray, shape (p,)
+        Eigenvalues of the denoised covariance.
+
+    published : ndarray, shape (p,)
+        Eigenvalues of the published covariance. Noise can make them negative.
+
+    floor : float or None
+        Noise level. The largest eigenvalue of noise alone is above it with probability 5%. None if
+        the release has no noise distribution.
 
     """
 
@@ -50,7 +55,7 @@ class NoisySpectrum(Result):
 
     @property
     def above(self) -> int | None:
-        """How many published eigenvalues rise above the floor."""
+        """Number of published eigenvalues above the floor, or None without a floor."""
         return None if self.floor is None else int(np.count_nonzero(self.published > self.floor))
 
     @property
@@ -64,7 +69,7 @@ class NoisySpectrum(Result):
         if self.floor is not None:
             floor = (
                 f"{self.above} of {len(self.denoised)} directions rise above the noise floor, "
-                f"{self.floor:.3g}, which noise alone exceeds with a chance of 5 %."
+                f"{self.floor:.3g}, which noise alone exceeds with a probability of 5%."
             )
         return [
             Table(
@@ -93,14 +98,29 @@ class NoisySpectrum(Result):
 def noisy_spectrum(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> NoisySpectrum:
-    """The spectrum of a release with the floor of its noise.
+    """Return the eigenvalues of a release and the floor of its noise.
 
-    For a picture: `pca` has a test of how many dimensions rise above the noise that counts in
-    every source of error. The floor takes the mean and the number of rows as released.
+    The eigenvalues are meant for a plot. `significant_components` tests how many dimensions are
+    above the noise, and this test includes every source of error. The floor only uses the released
+    mean and the released number of rows.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    NoisySpectrum
+        Eigenvalues and floor.
 
     Raises
     ------
-    ReleaseError : no intercept, nothing but the trace was released, or the denoised matrix is null.
+    ReleaseError
+        The release has no intercept, holds the trace only, or its denoised matrix is 0.
 
     """
     require_matrix(release)

@@ -24,32 +24,41 @@ OfMatrix = Literal["covariance", "correlation"]
 
 @runtime_checkable
 class Statistic(Protocol):
-    """Something computed from second moments in squared units of an encoded row."""
+    """Statistic of second moments, which are in squared units of an encoded row.
+
+    b is the number of second moments, and k is the number of figures of the statistic.
+    """
 
     def values(self, release: Release, matrices: Array) -> Array:
-        """(b, k) values for (b, d, d) matrices; NaN where a value is not defined."""
+        """Return (b, k) figures for (b, d, d) second moments, with NaN for undefined figures."""
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
-        """Least and largest possible values, whatever the data: numbers or (k,)."""
+        """Return the smallest and largest possible figures for any data, as numbers or (k,)."""
 
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
-        """(b,) by how much any value may differ between each matrix and `center`, (d, d).
+        """Return (b,) bounds on the change of any figure between `center` and each matrix.
 
-        None if the draws' own range is as honest where the statistic is far from linear.
+        Intervals use these bounds if the statistic is far from linear. None means that the range of
+        the simulated figures is used then.
         """
 
     def shaped(self, release: Release, values: AnyArray) -> AnyArray:
-        """(k,) values in the shape of the statistic."""
+        """Return (k,) figures in the shape of the statistic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
     """Means and covariances of encoded features for each of b second moments.
 
+    A figure is NaN if the estimated number of its rows is not positive.
+
     Attributes
     ----------
-    means, covariances : (b, p), (b, p, p); NaN where the count is not positive, of all rows or of
-        those that have what an entry needs.
+    means : ndarray, shape (b, p)
+        Means of the features.
+
+    covariances : ndarray, shape (b, p, p)
+        Covariances of the features.
 
     """
 
@@ -69,7 +78,7 @@ class Stack:
         return cls(means, second - means[:, :, None] * means[:, None, :])
 
     def correlations(self) -> Array:
-        """(b, p, p); NaN where a variance is not positive."""
+        """Return the (b, p, p) correlations, with NaN if a variance is not positive."""
         variances = np.diagonal(self.covariances, axis1=1, axis2=2)
         deviations = np.sqrt(np.where(variances > 0, variances, np.nan))
         correlations: Array = self.covariances / (deviations[:, :, None] * deviations[:, None, :])
@@ -79,7 +88,7 @@ class Stack:
 
 
 class _Plain:
-    """What most statistics have in common."""
+    """Statistic without limits, in the shape of a vector."""
 
     __slots__ = ()
 
@@ -94,12 +103,12 @@ class _Plain:
 
 
 def _undefined(matrices: Array) -> Booleans:
-    """(b,) whether a matrix has an entry that is not defined."""
+    """Return (b,) flags of the matrices with an undefined entry."""
     return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
 
 
 class _Triangle(_Plain):
-    """The lower triangle of a symmetric matrix."""
+    """Statistic that consists of the lower triangle of a symmetric matrix."""
 
     __slots__ = ()
 
@@ -112,7 +121,7 @@ class _Triangle(_Plain):
 
 
 class Means(_Plain):
-    """Means in the data's units."""
+    """Means in the units of the data."""
 
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
@@ -124,7 +133,7 @@ class Means(_Plain):
 
 
 class Covariances(_Triangle):
-    """Covariances over the count, in the data's units; the lower triangle."""
+    """Lower triangle of the covariances, in the units of the data, with the divisor n."""
 
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
@@ -140,7 +149,7 @@ class Covariances(_Triangle):
 
 
 class Correlations(_Triangle):
-    """Correlations; the lower triangle."""
+    """Lower triangle of the correlations."""
 
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
@@ -152,12 +161,15 @@ class Correlations(_Triangle):
 
 @dataclass(frozen=True, slots=True)
 class Spectrum(_Plain):
-    """Eigenvalues, largest first, of the covariance in the data's units or of the correlations.
+    """Eigenvalues of the covariance or of the correlations, in descending order.
 
     Attributes
     ----------
-    of : ``covariance`` or ``correlation``.
-    shares : divide them by their sum.
+    of : {"covariance", "correlation"}
+        Matrix of the eigenvalues. The covariance is in the units of the data.
+
+    shares : bool
+        Divide the eigenvalues by their sum.
 
     """
 
@@ -178,7 +190,7 @@ class Spectrum(_Plain):
         return 0.0, float(largest)
 
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
-        """Weyl's inequality: no eigenvalue moves by more than the operator norm of the change."""
+        """Return operator norms of the changes, which bound the changes of eigenvalues (Weyl)."""
         changes = self._matrices(release, matrices) - self._matrices(release, center[None])
         undefined = _undefined(changes)
         values = np.linalg.eigvalsh(np.where(undefined[:, None, None], 0.0, changes))
@@ -197,12 +209,20 @@ class Spectrum(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Coefficients(_Plain):
-    """Least squares coefficients in the data's units, the intercept first, as in `ols`.
+    """Intercept and coefficients of a regression, in the units of the data.
 
     Attributes
     ----------
-    penalties : of squared coefficients of encoded features, on all of which it then is, as in
-        `ridge`: the 2 alpha s_j^2 beside their covariance.
+    target : str
+        Name of the feature to predict.
+
+    features : tuple of str, or None
+        Names of features or columns. None stands for all columns except the target. Without
+        penalties, the first level of each categorical column is left out, as in `ols`.
+
+    penalties : tuple of float, length k
+        Penalties 2 alpha s_j^2 of the squared coefficients of encoded features, as in `ridge`. An
+        empty tuple stands for least squares.
 
     """
 
@@ -219,7 +239,7 @@ class Coefficients(_Plain):
         undefined = _undefined(gram) | np.isnan(stack.covariances[:, at, to]).any(axis=1)
         gram = np.where(undefined[:, None, None], 0.0, gram) + np.diag(self.penalties or [0.0])
         variances = np.diagonal(gram, axis1=1, axis2=2)
-        flat = variances <= 0  # says nothing of other features
+        flat = variances <= 0  # a constant feature does not affect the other features
         gram = np.where(flat[:, :, None] | flat[:, None, :], np.eye(len(at)), gram)
         roots = np.sqrt(np.where(flat, 1.0, variances))
         related = gram / (roots[:, :, None] * roots[:, None, :])
@@ -235,12 +255,15 @@ class Coefficients(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class OfRelease(_Plain):
-    """Any function of a release; not defined where it raises `ReleaseError`."""
+    """Statistic that calls a function of a release.
+
+    If the function raises `ReleaseError`, the statistic is undefined.
+    """
 
     function: Function
 
     def values(self, release: Release, matrices: Array) -> Array:
-        """(b, k) values, of releases of these matrices that are not denoised."""
+        """Return the (b, k) results for releases of these matrices, which are not denoised."""
         unit = 2.0**release.shift * release.lattice.step**2
         found = [
             self._value(release, np.rint(release.mapped(matrix) / unit)) for matrix in matrices
@@ -265,12 +288,12 @@ class OfRelease(_Plain):
             published=published,
             denoise="none",
             denoised=None,
-            published_count=None,  # the matrix has the best count in its corner
+            published_count=None,  # the row-count entry of the matrix is the best count
             count_noise=None,
         )
         try:
             return np.asarray(self.function(one), np.float64).ravel()
-        except NotReleasedError:  # of every truth alike
+        except NotReleasedError:  # this error does not depend on the matrix
             raise
         except ReleaseError:
             return None
@@ -287,23 +310,114 @@ NAMED: dict[str, Statistic] = {
 
 
 def eigenvalues(*, correlation: bool = False) -> Statistic:
-    """Eigenvalues of the covariance, or of the correlations: `PCA.explained_variance`."""
+    """Return the statistic of all eigenvalues, for `intervals`.
+
+    The statistic equals the variances of all components of `pca`.
+
+    Parameters
+    ----------
+    correlation : bool, default False
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
+
+    Returns
+    -------
+    Statistic
+        Eigenvalues in descending order, shape (p,).
+
+    See Also
+    --------
+    dpcov.explained_variance : Eigenvalues divided by their sum.
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.eigenvalues())
+    >>> found.low.shape
+    (2,)
+
+    """
     return Spectrum("correlation" if correlation else "covariance", shares=False)
 
 
 def explained_variance(*, correlation: bool = False) -> Statistic:
-    """Eigenvalues over their sum: `PCA.explained_variance_ratio`."""
+    """Return the statistic of all eigenvalues divided by their sum, for `intervals`.
+
+    The statistic equals the fractions of the variance that the components of `pca` explain.
+
+    Parameters
+    ----------
+    correlation : bool, default False
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
+
+    Returns
+    -------
+    Statistic
+        Fractions of the variance in descending order, shape (p,).
+
+    See Also
+    --------
+    dpcov.eigenvalues : Eigenvalues themselves.
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.explained_variance())
+    >>> bool(found.high.max() <= 1)
+    True
+
+    """
     return Spectrum("correlation" if correlation else "covariance", shares=True)
 
 
 def coefficients(target: str, features: Sequence[str] | str | None = None) -> Statistic:
-    """Intercept and coefficients of the regression `ols` of `target` on `features`."""
+    """Return the statistic of the coefficients of a regression, for `intervals`.
+
+    The statistic equals the coefficients of `ols`.
+
+    Parameters
+    ----------
+    target : str
+        Feature to predict.
+
+    features : str or sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    Returns
+    -------
+    Statistic
+        Intercept and k coefficients in the units of the data, shape (k + 1,).
+
+    See Also
+    --------
+    dpcov.ols : Regression with standard errors.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.coefficients("x1"))
+    >>> found.low.shape
+    (2,)
+
+    """
     names = [features] if isinstance(features, str) else features
     return Coefficients(target, None if names is None else tuple(names))
 
 
 def statistic_named(statistic: Name | Statistic | Function) -> Statistic:
-    """The statistic that is meant by its name, by itself, or by a function of a release."""
+    """Return the statistic for a name, for a function of a release, or for a statistic itself."""
     if isinstance(statistic, str):
         if statistic not in NAMED:
             raise ReleaseError(

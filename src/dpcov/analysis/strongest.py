@@ -32,7 +32,10 @@ LEVEL = 0.95
     folded=False,
 )
 def strongest_pairs(release: Release, *, generator: np.random.Generator | None = None) -> Found:
-    """Pairs of features of different columns: two levels of one exclude each other, no news."""
+    """Return the pairs of features with the strongest correlations.
+
+    Two levels of the same column are not a pair, because they always exclude each other.
+    """
     matrix, features = release.correlation(), release.schema.variables
     i, j = np.tril_indices(len(matrix), -1)
     columns = np.array([feature.column for feature in features])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix, Vector
     from dpcov.releases import Release
 
-CALIBRATION = 2000  # rows over which the shares of the levels are made right
+CALIBRATION = 2000  # Number of rows in the calibration of the level fractions.
 ROUNDS = 50
 LEAST_DAMPING = 1e-9
 
@@ -82,6 +82,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.sample(release, 100, seed=0).shape

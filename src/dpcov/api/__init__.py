@@ -12,7 +12,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from dpcov import denoise as denoising
 from dpcov.api.about import about, file_hash, schema_hash
-from dpcov.api.ledger import About, Ledger, require_countable
+from dpcov.api.ledger import About, Ledger, finish_or_warn, require_countable
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.ledger_rule import Count as LedgerCount
 from dpcov.core.parameters import Count, checked
@@ -165,7 +165,7 @@ class Request:
         """
         if self.ledger is not None and entry is not None:
             described = self.about if schema is None else replace(self.about, schema=schema)
-            self.ledger.try_to_finish(entry, hashes, described)
+            finish_or_warn(self.ledger, entry, hashes, described)
 
     def _draw(self) -> Release:
         """Make and denoise the release, and close the data source."""
@@ -247,7 +247,7 @@ def prepare(
         warnings.warn(sentence, BudgetWarning, stacklevel=4)
     relation = neighbors_named(neighbors)
     fields: dict[str, Any] = dict(options)
-    if isinstance(radius, str):  # which kind: an option of the mechanism
+    if isinstance(radius, str):  # private or public: an option of the mechanism
         fields["radius"], radius = radius, None
     if mechanism in RETIRED:
         instead = RETIRED[mechanism].name
@@ -255,7 +255,7 @@ def prepare(
     named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
     data = table_of(data, table, trust_views)
     described = about(data, schema, year, purpose)
-    if schema is None and not holds_sums(data):  # opened once: a stream may come only once
+    if schema is None and not holds_sums(data):  # only here, because a stream can open only once
         data = open_source(data, FileOptions(), _names_of(data, lower, upper, n_features))
     resolved = _schema(data, schema, lower, upper, missing, radius, intercept).with_rows(rows)
     _require_width(resolved, n_features)
@@ -277,7 +277,7 @@ def prepare(
     book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     with_mu = counts_gaussian(book, dataset, budget)
     if named is None:
-        # `radius` is an option of mechanisms that map no rows
+        # Only mechanisms that do not transform the rows have the option `radius`.
         again = opened.rereadable and "radius" not in fields
         choice = choose(
             opened.schema, budget, relation, goal=goal, rereadable=again, with_mu=with_mu
@@ -500,10 +500,11 @@ def release(data: Any, **asked: Any) -> Release:
 
     Examples
     --------
+    >>> import dpcov
     >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> made = release(table, lower=0, upper=1, epsilon=1.0)
-    >>> bool(made.correlation()[0, 1] < -0.9)
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
+    >>> bool(release.correlation()[0, 1] < -0.9)
     True
 
     """
@@ -513,14 +514,14 @@ def release(data: Any, **asked: Any) -> Release:
 def _names_of(
     data: Any, lower: Bounds | None, upper: Bounds | None, n_features: int | None
 ) -> tuple[str, ...]:
-    """Return the names of a list's columns, whose number is stated; none for other tables."""
+    """Return the names of the columns of a list of rows, or () for any other table."""
     if not is_list(data):
         return ()
     return column_names(n_features) if n_features else names_by_bounds(lower, upper)
 
 
 def _require_width(schema: Schema, n_features: int | None) -> None:
-    """Refuse another number of columns than was stated."""
+    """Refuse a schema with a number of columns other than `n_features`."""
     if n_features is not None and n_features != len(schema.columns):
         raise SchemaError(
             f"n_features is {n_features}, but there are {len(schema.columns)} columns. Leave out "

@@ -179,14 +179,14 @@ def prepare_by(
     if not is_spark(source):  # one reading serves all categories, so each row has one category
         source = Kept(source, whole, once=True)
     parts = {**whole.columns, by: Ignored()}
-    file = whole.file.model_dump(exclude={"rows"})  # the whole table has so many, no level
+    file = whole.file.model_dump(exclude={"rows"})  # this number is for the whole table
     document = whole.model_dump() | {"columns": parts, "by": None, "file": file}
     level_schema = Schema.parse(document)
     share = budget_of_level(together.budget, together.neighbors)
     for sentence in budget_warnings(together.budget):
         warnings.warn(sentence, BudgetWarning, stacklevel=4)
     book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    with warnings.catch_warnings():  # once is enough for all levels
+    with warnings.catch_warnings():  # one warning is enough for all levels
         warnings.simplefilter("ignore", BudgetWarning)
         levels = {
             label: prepare(
@@ -245,8 +245,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     """Make one private release for each category of a column.
 
     The categories have different rows. Under ``add-remove`` each category therefore gets the whole
-    budget (parallel composition). Under ``replace-one`` a row can change its category, so each
-    category gets half of epsilon, or a quarter of rho.
+    budget (parallel composition, McSherry 2009). Under ``replace-one`` a row can change its
+    category, so each category gets half of epsilon, or a quarter of rho.
 
     Parameters
     ----------
@@ -274,6 +274,9 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
     where : str or sequence of str, optional
         Conditions on the rows, as in `release`.
+
+    rows : int, optional
+        Public number of rows for ``replace-one``, as in `release`.
 
     epsilon : float, optional
         Epsilon of the budget.
@@ -336,12 +339,13 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
     Examples
     --------
+    >>> import dpcov
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [0.0, 1.0] * 4000, "site": ["a"] * 3000 + ["b"] * 5000})
     >>> x = {"kind": "numeric", "lower": 0, "upper": 1}
     >>> site = {"kind": "categorical", "levels": ["a", "b"]}
-    >>> schema = Schema.parse({"columns": {"x": x, "site": site}})
-    >>> made = release_by(table, "site", schema=schema, epsilon=1.0)
+    >>> schema = dpcov.Schema.parse({"columns": {"x": x, "site": site}})
+    >>> made = dpcov.release_by(table, "site", schema=schema, epsilon=1.0)
     >>> {level: round(one.count() / 1000) for level, one in made.items()}
     {'a': 3, 'b': 5}
 

@@ -339,7 +339,8 @@ def commands() -> dict[str, Any]:
     return dict(walk(get_command(app)))
 
 
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # of typer or click, by version
+# The class belongs to typer or to click, depending on the version of typer.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -111,7 +111,10 @@ def role_of(name: str) -> str:
 
 
 def proposed(names: Iterable[str], stated: Stated, keys: Mapping[str, str]) -> Stated:
-    """Return the stated facts, with keys left out by their name or by database constraints."""
+    """Return the stated facts, with the kind ``ignored`` for each column that seems to be a key.
+
+    The names of the columns and the constraints of the database suggest which columns are keys.
+    """
     columns, hints = dict(stated.columns), dict(stated.hints)
     for name in names:
         role = role_of(name)

@@ -35,7 +35,7 @@ from dpcov.core.spelling import spelled
 from dpcov.errors import SchemaError
 from dpcov.rows.schema import PersonUnit
 
-LARGEST = 2**24  # bytes
+LARGEST = 2**24  # largest size of a metadata file, in bytes
 NEITHER = (
     "The format is none of CSV on the Web, Frictionless Table Schema, DDI 2 and SmartNoise. "
     "Convert the metadata to one of them."
@@ -271,7 +271,7 @@ def _ddi(document: dict[str, Any], _: str, names: Collection[str]) -> Stated:
     return Stated(columns, codes=codes)
 
 
-_FORMS = {  # by a top-level key that only this format has
+_FORMS = {  # reader of each format, by a top-level key that only this format has
     **dict.fromkeys(("tableSchema", "tables"), _csvw),
     **dict.fromkeys(("fields", "resources"), _frictionless),
     "var": _ddi,

@@ -114,7 +114,7 @@ def require_writable(quiet: bool = False) -> None:
         broken = any(event & (select.POLLERR | select.POLLNVAL) for _, event in ends.poll(0))
         if broken:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        os.write(number, b"")  # a device may refuse even an empty write
+        os.write(number, b"")  # some devices refuse even an empty write
     except OSError as error:
         _discard_from_now_on(sys.stdout)
         raise unwritable(error) from None

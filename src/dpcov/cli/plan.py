@@ -157,7 +157,7 @@ def _guess(
 
 
 def _number(text: str, option: str, form: str) -> tuple[str, float]:
-    """Split COLUMN=NUMBER; the column may lack."""
+    """Split COLUMN=NUMBER. The column can be missing."""
     name, _, number = text.rpartition("=")
     try:
         return name, float(number)

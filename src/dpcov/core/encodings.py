@@ -20,8 +20,9 @@ _SINGLE_BYTE_ENCODINGS = ("ascii", "iso8859-1")
 def encoding_named(name: str) -> str:
     """Return Python's usual name of a text encoding.
 
-    Other encodings of several bytes are unsafe. Half a character can hide the next separator or
-    quote. A broken cell could then change how dpcov reads other rows.
+    dpcov accepts the Unicode encodings and every encoding with one byte for each character. All
+    other encodings are unsafe, because half a character can hide the next separator or quote. A
+    broken cell could then change how dpcov reads other rows.
 
     Parameters
     ----------

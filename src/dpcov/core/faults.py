@@ -1,6 +1,7 @@
-"""What is wrong with a document that pydantic refuses, in sentences of our own.
+"""Messages about documents that pydantic refuses.
 
-Pydantic's texts are written for programmers, and some quote what was given.
+The messages of pydantic are for programmers, and some of them quote the refused value. dpcov
+therefore uses its own messages.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FIXED = {
     "string_pattern_mismatch": "has a form that is not allowed here",
     "union_tag_not_found": "is missing",
 }
-_BY_BEGINNING = {  # of pydantic's types of errors
+_BY_BEGINNING = {  # message by the beginning of pydantic's name for the error
     "float_": _NUMBER,
     "decimal_": _NUMBER,
     "int_": _WHOLE,
@@ -52,11 +53,11 @@ _BY_BEGINNING = {  # of pydantic's types of errors
 
 
 def reason(fault: ErrorDetails) -> str:
-    """Return what is wrong, without the value that is."""
+    """Return a message about a fault, without the faulty value."""
     kind = str(fault["type"])
     stated: Mapping[str, object] = fault.get("ctx", {})
     if kind in ("value_error", "assertion_error"):
-        return str(stated.get("error", "is not allowed here"))  # a validator of ours
+        return str(stated.get("error", "is not allowed here"))  # dpcov's own message
     if kind in ("literal_error", "enum"):
         return f"must be {stated['expected']}"
     if kind == "union_tag_invalid":

@@ -40,7 +40,7 @@ METHODS: tuple[Method, ...] = ("none", "project", "shrink")
 def denoise(
     release: Release, method: Method = "shrink", *, generator: np.random.Generator | None = None
 ) -> Release:
-    """The release with its matrix denoised again from the published integers.
+    """Denoise the matrix of a release again, from the published integers.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def best_estimate(release: Release) -> Matrix:
 
 
 def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
-    """What a noisy second moment shows of the true one, and the law of the noise that is in it.
+    """Estimate the true second moment from the noisy one, with the distribution of the noise.
 
     In squared units of an encoded row, of mapped rows where there is a map; None where nothing
     shows.
@@ -127,7 +127,7 @@ def _off(release: Release, noise: MatrixLaw) -> float:
 
 
 def _observed(release: Release, noise: MatrixLaw) -> tuple[Matrix, MatrixLaw, float]:
-    """The noisy moment, its law and an estimate of its trace; the largest squared norm is 1."""
+    """Return the noisy moment, its noise distribution and its trace, for a largest norm of 1."""
     law = noise.rescaled(1 / release.lattice.bound)
     noisy = release.noisy_mapped() / (release.lattice.bound * release.lattice.step**2)
     return noisy, law, float(james_stein(*_best_trace(release, noisy, law)))
@@ -148,7 +148,7 @@ def _directions(release: Release) -> Matrix | None:
 
 
 def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float, float]:
-    """The released trace and that of the noisy matrix, by the inverse of their variances.
+    """Average the released trace and the trace of the noisy matrix by inverse variances.
 
     And the standard deviation of its noise. Of few columns the diagonal tells it better.
     """
@@ -168,7 +168,7 @@ def _shrunken(
     trace: float,
     generator: np.random.Generator,
 ) -> tuple[Matrix, bool]:
-    """The denoised matrix before levels are looked at, and whether anything shows in it.
+    """Denoise the matrix before `Structure` uses the levels; True if anything is detectable.
 
     Where noise is simulated, what the equations of the schema's levels leave is shrunk.
     """
@@ -181,13 +181,13 @@ def _shrunken(
 
 
 def _equations(release: Release, law: MatrixLaw, trace: float) -> Structure | None:
-    """The equations of the schema's levels, where they come before shrinking."""
+    """Return the equations of the schema's levels, if they apply before shrinkage."""
     structure = Structure.of(release)
     return structure if structure is not None and structure.simulates(law, trace) else None
 
 
 def noisy_trace(release: Release) -> tuple[float, float] | None:
-    """The trace within its public limits, and the standard deviation of its noise.
+    """Return the trace within its public limits, and the standard deviation of its noise.
 
     In units of the largest squared norm; None if no trace was released.
     """
@@ -198,7 +198,7 @@ def noisy_trace(release: Release) -> tuple[float, float] | None:
 
 
 def _largest_trace(release: Release) -> float:
-    """What the trace can't exceed, in the same units: known where the number of units is public."""
+    """Return the largest possible trace, which is finite if the number of units is public."""
     if release.unit_count is None:
         return np.inf
     return float(release.unit_count * release.guarantee.unit.max_rows)

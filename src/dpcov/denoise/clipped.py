@@ -51,7 +51,7 @@ class Clip:
 
     @classmethod
     def of(cls, release: Release) -> Clip:
-        """That of the shape which the release itself gives."""
+        """Build the clipping bias from the release's own second moment."""
         return cls(release, release.mapped(release.second_moment()))
 
     @property
@@ -75,7 +75,7 @@ class Clip:
         )
 
     def most(self, level: float) -> tuple[float, float]:
-        """That in numbers: over all variance, and from a mean over its column's deviation."""
+        """Bound the loss over the total variance, and the shift of a mean over its deviation."""
         release = self._release
         if release.lengths is None or min(self._within, release.count()) <= 0:
             return math.inf, math.inf

@@ -90,7 +90,7 @@ def james_stein(
 
 
 def nothing_shows(law: MatrixLaw, trace: float) -> bool:
-    """The gate: whether even one direction holding all of the trace would drown in the noise.
+    """Return True if noise would hide even one direction that holds all of the trace.
 
     `law.detectable` is the threshold in the limit of large d. At the orders that are simulated
     there is something to be gained down to half of it (measured by `make bench NAME=accuracy`).

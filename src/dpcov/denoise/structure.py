@@ -65,7 +65,7 @@ class Structure:
 
     @classmethod
     def of(cls, release: Release) -> Structure | None:
-        """That of a release's schema; None without indicators, or where a map mixed features."""
+        """Build it from a release's schema; None without indicators or if a map mixed features."""
         schema, lattice = release.schema, release.lattice
         features, columns = schema.features, schema.encoded_columns
         scales = _scales(release)
@@ -95,7 +95,7 @@ class Structure:
         return cls(zero, positive, tuple(blocks), units, centers, intercept, _complement(sums))
 
     def fit(self, matrix: Matrix, trace: float) -> Matrix:
-        """The positive semidefinite matrix of this trace nearest to (d, d) `matrix`, nearly.
+        """Approximate the positive semidefinite matrix of this trace nearest to `matrix`, (d, d).
 
         Dykstra's alternating projections; the last is on the positive semidefinite matrices.
         """

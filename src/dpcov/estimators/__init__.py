@@ -1,4 +1,6 @@
-"""scikit-learn's interfaces to private releases; needs scikit-learn, which `import dpcov` does not.
+"""Estimators with the interface of scikit-learn.
+
+This package needs scikit-learn. `import dpcov` does not need it.
 
 Each `fit` makes one release with the budget of the constructor. Every other result comes from this
 release. Each further `fit`, such as a fold of a cross-validation, spends the budget again. A

@@ -1,4 +1,4 @@
-"""What the estimators have in common: from a table and public bounds to one release."""
+"""Base class of the estimators, which makes one release from a table and public bounds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,25 @@ NULL = "What was fitted is the null model: see null_reason_. The release is in r
 
 
 class NullModelWarning(UserWarning):
-    """The release does not hold what a model needs, or nothing in it rises above the noise."""
+    """Warning about a release that does not contain the figures that a model needs.
+
+    The estimator also warns if no figure rises above the noise. The fitted model is then the null
+    model, which ignores all columns.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from dpcov.estimators import PrivateCovariance
+    >>> few = np.array([[0.1, 0.2], [0.3, 0.1]])
+    >>> model = PrivateCovariance(bounds=(0, 1), epsilon=0.01, neighbors="replace-one")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.fit(few)
+    >>> caught[0].category.__name__
+    'NullModelWarning'
+
+    """
 
 
 @dataclass(eq=False, repr=False)
@@ -66,11 +84,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta, rho : float, optional
         Budget of each `fit`: epsilon, epsilon with delta, or rho.
 
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`. With ``auto``, the `goal` of the estimator decides.
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
 
-    ledger, dataset : optional
-        Ledger and data set that record each `fit` before dpcov draws any noise.
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`. With ``auto``, the `goal` of the estimator
+        decides.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget of each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows whose bounds are single numbers. A row of another
@@ -93,7 +124,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     """
 
-    goal: ClassVar[Goal] = "relative"  # what the mechanism ``auto`` makes accurate
+    goal: ClassVar[Goal] = "relative"  # figures that the mechanism ``auto`` makes accurate
 
     bounds: Any = None
     _: KW_ONLY
@@ -125,7 +156,28 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         weights: Any = None,
         largest_weight: float | None = None,
     ) -> None:
-        """Set `release_` and `guarantee_`; refuses before anything is spent."""
+        """Make the release and set `release_` and `guarantee_`.
+
+        The method refuses invalid parameters before it spends any budget.
+
+        Parameters
+        ----------
+        table : array-like, shape (n, p), or table
+            Rows.
+
+        target : array-like, shape (n,) or (n, t), optional
+            Targets.
+
+        target_bounds : tuple or dict, optional
+            Public bounds of the targets.
+
+        weights : array-like, shape (n,), or float, optional
+            Weights of the rows.
+
+        largest_weight : float, optional
+            Public bound of the weights.
+
+        """
         seed = self._seed()
         rows = training_table(
             table,
@@ -137,7 +189,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_width(len(rows.features))
         shape = table if is_frame(table) else np.empty((0, len(rows.features)))
         validate_data(self, shape, skip_check_array=True)
-        self.n_features_in_: int  # which this has set
+        self.n_features_in_: int  # set by `validate_data`
         self._check_request(len(rows.features), len(rows.targets))
         if self.missing not in get_args(Missing):
             raise EstimatorError(
@@ -170,7 +222,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return column_names(self.n_features)
 
     def _check_width(self, width: int) -> None:
-        """Refuse another number of columns than was stated."""
+        """Refuse a table with a number of columns other than `n_features`."""
         if self.n_features is not None and self.n_features != width:
             raise EstimatorError(
                 f"n_features is {self.n_features}, but there are {width} columns. Leave out "
@@ -178,13 +230,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _check_request(self, features: int, targets: int) -> None:
-        """Refuse parameters that don't fit a table of so many columns and targets."""
+        """Refuse parameters that are invalid for this number of columns and targets."""
 
     def _analyzed(self, analysis: Callable[[], T]) -> T | None:
-        """Return what an analysis of the release finds; None, with a warning, if it refuses.
+        """Return the result of an analysis, or warn and return None if the analysis refuses.
 
-        The budget is spent, so an error would only lose the release. A release in which nothing
-        rises above the noise is warned of too.
+        The budget is already spent, so an error would only lose the release. The method also warns
+        if no correlation is above the noise level.
+
+        Parameters
+        ----------
+        analysis : callable
+            Function without arguments.
+
+        Returns
+        -------
+        object or None
+            Result of the function.
+
         """
         found, reason = None, None
         try:
@@ -204,7 +267,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return made.mean() if made.not_released is None else made.centers
 
     def _count(self) -> float:
-        """Return the number of rows, at least 1; of a release without it, 1."""
+        """Return the number of rows, at least 1. If the release has no number, return 1."""
         return max(self.release_.count(), 1.0) if self.release_.tells_count else 1.0
 
     def _seed(self) -> int | None:
@@ -218,7 +281,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return simulation_generator(self._seed())
 
     def _new_rows(self, table: Any) -> tuple[Matrix, Any]:
-        """(m, p) new rows within the bounds, their names checked, and the type of the answer."""
+        """Check the column names of new rows and move their values into the bounds.
+
+        Returns
+        -------
+        rows : ndarray, shape (m, p)
+            New rows.
+
+        kind : dtype
+            Type of the results.
+
+        """
         kinds = [np.float64, np.float32]
         rows = validate_data(self, table, reset=False, dtype=kinds, ensure_all_finite=False)
         names = self.release_.columns[: self.n_features_in_]
@@ -254,7 +327,7 @@ def _bounds(
 
 
 def _names_of_list(bounds: Any) -> tuple[str, ...]:
-    """Names of the columns of a list, if bounds with one entry for each say how many there are."""
+    """Return the names of the columns of a list, or () if the bounds are single numbers."""
     return () if bounds is None or isinstance(bounds, Mapping) else names_by_bounds(*_pair(bounds))
 
 

@@ -1,4 +1,4 @@
-"""Principal components, as a transformer."""
+"""Principal components as a transformer of scikit-learn."""
 
 from __future__ import annotations
 
@@ -40,6 +40,36 @@ class PrivatePCA(
         Public bounds: one number, or one number for each column. Required. Never compute the bounds
         from the data.
 
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget of each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Data set in the ledger.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
     n_components : int or float, optional
         Number of components. The default is all. A number below 1 is the fraction of the variance
         that the components explain.
@@ -49,24 +79,6 @@ class PrivatePCA(
 
     whiten : bool, default False
         True to divide the scores by the standard deviations of the components.
-
-    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
-        Meaning of a missing value. `PrivateCovariance` explains the options.
-
-    epsilon, delta, rho : float, optional
-        Budget of each `fit`, as in `PrivateCovariance`.
-
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`.
-
-    ledger, dataset : optional
-        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
-
-    n_features : int, optional
-        Public number of columns of a list of rows.
-
-    random_state : int, optional
-        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
 
     Attributes
     ----------
@@ -117,9 +129,14 @@ class PrivatePCA(
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.pca : Principal components of a release.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from dpcov.estimators import PrivatePCA
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=1.0).fit(table)
     >>> bool(fitted.explained_variance_ratio_[0] > 0.8)
@@ -127,7 +144,7 @@ class PrivatePCA(
 
     """
 
-    goal: ClassVar[Goal] = "correlation"  # by which components gain as much
+    goal: ClassVar[Goal] = "correlation"  # this goal also makes the components accurate
 
     n_components: float | None = field(default=None, kw_only=True)
     correlation: bool = field(default=False, kw_only=True)
@@ -158,6 +175,16 @@ class PrivatePCA(
         DpcovError
             The request is invalid. The budget is not spent.
 
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), epsilon=10.0).fit(table)
+        >>> fitted.components_.shape
+        (2, 2)
+
         """
         self._make_release(X)
         p, count, draws = self.n_features_in_, self._count(), self._simulation()
@@ -171,7 +198,7 @@ class PrivatePCA(
             total, scale = found.total_variance, found.deviations
         k = self._kept(shares)
         variances = total * shares * count / max(count - 1, 1.0)
-        rest = variances[k : max(k, min(p, round(count)))]  # that many rows hold no more
+        rest = variances[k : max(k, min(p, round(count)))]  # n rows have at most n components
         kept = {
             "components_": components[:k],
             "explained_variance_": variances[:k],
@@ -189,7 +216,7 @@ class PrivatePCA(
         return self
 
     def _kept(self, shares: Vector) -> int:
-        """How many components are asked for, by number or by their share of the variance."""
+        """Return the number of components to keep, from `n_components`."""
         if self.n_components is None or isinstance(self.n_components, Integral):
             return len(shares) if self.n_components is None else int(self.n_components)
         reached = np.searchsorted(np.cumsum(shares), self.n_components, side="right")
@@ -224,6 +251,25 @@ class PrivatePCA(
         ndarray, shape (m, k)
             Scores.
 
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        See Also
+        --------
+        PrivatePCA.inverse_transform : Rows with given scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.transform([[0.2, 0.1], [0.9, 0.8]]).shape
+        (2, 1)
+
         """
         check_is_fitted(self)
         rows, kind = self._new_rows(X)
@@ -231,7 +277,40 @@ class PrivatePCA(
         return (scores / np.where(self._units > 0, self._units, np.inf)).astype(kind)
 
     def inverse_transform(self, X: Any) -> Matrix:
-        """(m, p) rows with these (m, k) scores."""
+        """Return the rows that have given scores and lie in the space of the components.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, k)
+            Scores.
+
+        Returns
+        -------
+        ndarray, shape (m, p)
+            Rows in the units of the data.
+
+        Raises
+        ------
+        EstimatorError
+            The number of scores in a row differs from the number of components.
+        NotFittedError
+            The estimator is not fitted.
+
+        See Also
+        --------
+        PrivatePCA.transform : Scores of rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.inverse_transform([[0.0], [0.5]]).shape
+        (2, 2)
+
+        """
         check_is_fitted(self)
         scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != self.n_components_:
@@ -239,7 +318,36 @@ class PrivatePCA(
         return scores * self._units @ self.components_ * self._spreads + self.mean_
 
     def get_covariance(self) -> Matrix:
-        """(p, p) covariance of the model: of the components, and `noise_variance_` elsewhere."""
+        """Return the covariance matrix of the model.
+
+        The variance along a component is an entry of `explained_variance_`. The variance along
+        every other direction is `noise_variance_`.
+
+        Returns
+        -------
+        ndarray, shape (p, p)
+            Covariance matrix in the units of the data.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Notes
+        -----
+        The model is probabilistic PCA (Tipping and Bishop 1999).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.get_covariance().shape
+        (2, 2)
+
+        """
         check_is_fitted(self)
         above = np.maximum(self.explained_variance_ - self.noise_variance_, 0)
         model = self.components_.T * above @ self.components_
@@ -247,14 +355,68 @@ class PrivatePCA(
         return model * np.outer(self._spreads, self._spreads)
 
     def get_precision(self) -> Matrix:
-        """(p, p) pseudo-inverse of `get_covariance`."""
+        """Return the pseudo-inverse of the covariance matrix of the model.
+
+        Returns
+        -------
+        ndarray, shape (p, p)
+            Precision matrix, in inverse squared units of the data.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.get_precision().shape
+        (2, 2)
+
+        """
         inverse: Any = np.linalg.pinv(self.get_covariance(), hermitian=True)
         return inverse
 
     def score_samples(self, X: Any) -> Vector:
-        """(m,) log-likelihoods of rows under the model; of training rows they are not protected.
+        """Compute the log-likelihood of each row under the model.
 
-        Computed from the rows that are given, and minus infinity where a direction has no variance.
+        The guarantee does not cover the log-likelihoods of training rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, p), or table
+            Rows. Values outside the bounds count as the nearer bound. Missing values count as the
+            midpoint.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Log-likelihoods. The log-likelihood is minus infinity if a direction has no variance.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Notes
+        -----
+        The density is normal, with the covariance matrix of `get_covariance` (Bishop 2006, section
+        12.2.1).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.score_samples([[0.2, 0.1], [0.9, 0.8]]).shape
+        (2,)
+
         """
         check_is_fitted(self)
         rows, kind = self._new_rows(X)
@@ -263,17 +425,53 @@ class PrivatePCA(
         return (-(np.sum(off @ precision * off, axis=1) + constant) / 2).astype(kind)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean of `score_samples`: of training rows it is not protected."""
+        """Compute the mean log-likelihood of rows under the model.
+
+        The guarantee does not cover the mean log-likelihood of training rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (m, p), or table
+            Rows, as in `score_samples`.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean of the log-likelihoods.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        See Also
+        --------
+        PrivatePCA.score_samples : Log-likelihood of each row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> isinstance(fitted.score([[0.2, 0.1], [0.9, 0.8]]), float)
+        True
+
+        """
         return float(np.mean(self.score_samples(X)))
 
     @property
     def _units(self) -> Vector:
-        """(k,) what scores are divided by."""
+        """Divisors of the scores, shape (k,), or (1,) without whitening."""
         return np.sqrt(self.explained_variance_) if self.whiten else np.ones_like(self.mean_[:1])
 
     @property
     def _spreads(self) -> Vector:
-        """(p,) `scale_`, 0 for a column that takes no part."""
+        """Divisors `scale_` of the columns, shape (p,), with 0 for a column without variance."""
         return np.where(np.isfinite(self.scale_), self.scale_, 0)
 
     @property

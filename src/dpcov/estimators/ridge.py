@@ -1,4 +1,4 @@
-"""Ridge regression, as a regressor."""
+"""Ridge regression as a regressor of scikit-learn."""
 
 from __future__ import annotations
 
@@ -40,6 +40,36 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     target_bounds : tuple (lower, upper), or dict of tuples by target name
         Public bounds of the target: one number, or one number for each target. Required.
 
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget of each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Data set in the ledger.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
     alpha : float or sequence of float, optional
         Strength of the penalty, at least 0, or one strength for each target. By default the release
         determines the strength.
@@ -56,24 +86,6 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         Public bound of `sample_weight`. Required if `fit` gets weights. Weights cost no privacy if
         each weight depends only on its row. A larger weight counts as the bound. A missing or
         negative weight counts as 0.
-
-    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
-        Meaning of a missing value. `PrivateCovariance` explains the options.
-
-    epsilon, delta, rho : float, optional
-        Budget of each `fit`, as in `PrivateCovariance`.
-
-    neighbors, mechanism, denoise, radius : optional
-        As in `dpcov.release`.
-
-    ledger, dataset : optional
-        Ledger and data set that record each `fit`, as in `PrivateCovariance`.
-
-    n_features : int, optional
-        Public number of columns of a list of rows.
-
-    random_state : int, optional
-        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
 
     Attributes
     ----------
@@ -101,9 +113,14 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.ridge : Ridge regression from a release.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from dpcov.estimators import PrivateRidge
     >>> x = np.linspace(0, 1, 5000)
     >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
     >>> bool(abs(model.fit(x[:, None], 2 * x).coef_[0] - 2) < 0.1)
@@ -147,6 +164,20 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         DpcovError
             The request is invalid. The budget is not spent.
 
+        See Also
+        --------
+        dpcov.ridge : Ridge regression from a release.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivateRidge
+        >>> x = np.linspace(0, 1, 5000)
+        >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
+        >>> fitted = model.fit(x[:, None], 2 * x)
+        >>> bool(abs(fitted.intercept_) < 0.1)
+        True
+
         """
         if y is None:
             raise EstimatorError("PrivateRidge requires y to be passed, but the target y is None.")
@@ -185,7 +216,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             alphas = np.array([model.alpha for model in models])
         coefficients, intercepts = coefficients.astype(self._dtype), intercepts.astype(self._dtype)
         one = len(targets) == 1
-        column = len(getattr(y, "shape", ())) == 2  # whose intercept is one, as in scikit-learn
+        column = len(getattr(y, "shape", ())) == 2  # the intercept is then an array (scikit-learn)
         self.coef_: Matrix = coefficients[0] if one else coefficients
         self.intercept_: Any = intercepts[0] if one and not column else intercepts
         self.alpha_: Any = float(alphas[0]) if one else alphas
@@ -212,7 +243,8 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.regressor_tags.poor_score = True  # of 200 rows, at a budget that is not known here
+        # scikit-learn tests the score with 200 rows, and the budget is unknown here.
+        tags.regressor_tags.poor_score = True
         return tags
 
     def predict(self, X: Any) -> Matrix:
@@ -229,6 +261,21 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         -------
         ndarray, shape (m,) or (m, t)
             Predictions in units of the targets.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivateRidge
+        >>> x = np.linspace(0, 1, 5000)
+        >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
+        >>> fitted = model.fit(x[:, None], 2 * x)
+        >>> bool(abs(fitted.predict([[0.5]])[0] - 1) < 0.1)
+        True
 
         """
         check_is_fitted(self)

@@ -63,9 +63,10 @@ class Mechanism(Protocol):
         )
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
-        """Return how many rows (persons) a release takes at least; 0 if it takes any number.
+        """Return the smallest number of rows (or persons) that the mechanism accepts, or 0.
 
-        From public numbers alone. With fewer the mechanism refuses, the budget being spent.
+        The method uses only public numbers. If the table has fewer rows, the mechanism refuses to
+        answer, and the budget is spent.
         """
         return 0
 

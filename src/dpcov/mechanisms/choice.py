@@ -213,14 +213,17 @@ def least_noise(
 
 
 def require_enough(mechanism: Mechanism, rows: Rows, laws: WithCount) -> None:
-    """Refuse, before anything is spent, a public number of rows with which no release is likely."""
+    """Refuse a public number of rows that is too small for the mechanism.
+
+    The function raises an error before dpcov spends any budget.
+    """
     known = rows.public_rows
     if laws.guarantee.neighbors == Neighbors.REPLACE_ONE and known is not None:
         require_rows(mechanism.name, known, laws.least_units)
 
 
 def require_rows(name: str, rows: int, least: int) -> None:
-    """Refuse fewer rows than a mechanism takes at least."""
+    """Refuse a number of rows below the smallest number that a mechanism accepts."""
     if rows < least:
         raise MechanismError(
             f"The mechanism {name} needs at least {least:,} rows with this budget and schema, and "

@@ -230,7 +230,7 @@ def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> 
             wanted = refused.wanted
         raise MechanismRefused(
             wanted, laws.least_units
-        )  # afresh: nothing of the run is its context
+        )  # a new error outside the except block, so that it has no private context
     noise = laws.count.sample(entropy)
     made = mechanism.run(rows, laws.laws, entropy)
     return with_count(made, laws, rows.total() + noise)

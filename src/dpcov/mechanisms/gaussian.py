@@ -71,7 +71,7 @@ class Gaussian(additive.Additive):
     trace_share : float in [0, 1), public
         Fraction of the budget for the trace under add-remove.
 
-    radius : ``public`` or ``private``, public
+    radius : {'public', 'private'}, public
         With ``public``, the clipping radius of the schema. With ``private``, a radius that the
         mechanism chooses from a noisy norm histogram.
 
@@ -108,8 +108,9 @@ class Gaussian(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import Gaussian
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = Gaussian(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE).matrix

@@ -65,7 +65,7 @@ class MatrixLaplace(additive.Additive):
     trace_share : float in [0, 1), public
         Fraction of epsilon for the trace under add-remove.
 
-    radius : ``public`` or ``private``, public
+    radius : {'public', 'private'}, public
         With ``public``, the clipping radius of the schema. With ``private``, a radius that the
         mechanism chooses from a noisy norm histogram.
 
@@ -100,8 +100,9 @@ class MatrixLaplace(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import MatrixLaplace
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = MatrixLaplace(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Number = Any  # a float while a multiplier is sought, a fraction when the bound is computed
 
 BISECTIONS = 60  # halvings of an interval: float64 numbers have 53 bits
-INSIDE = 1e-12  # fraction by which a float64 number is kept inside an interval
+INSIDE = 1e-12  # distance of a float64 number from the ends of an interval, as a fraction
 
 
 def pilot_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction, Fraction]:
@@ -29,15 +29,23 @@ def pilot_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fractio
     ----------
     lattice : Lattice
         Grid of the encoded rows: features in [-u, u] with norm at most Q, intercept at most T.
+
     neighbors : Neighbors
         Relation between neighbouring tables.
 
     Returns
     -------
-    squared, absolute : Fraction
-        In squared lattice units to the power 2 and 1. Exact for one row under add/remove, up to
-        the rounding of sqrt(p). Under replace-one exact up to a relative 1e-9 if the number of
-        features is even; otherwise an upper bound.
+    squared : Fraction
+        Squared l2 sensitivity. The unit is the fourth power of a lattice step.
+
+    absolute : Fraction
+        l1 sensitivity. The unit is the square of a lattice step.
+
+    Notes
+    -----
+    For one row under add-remove, the sensitivities are exact, up to the rounding of sqrt(p). Under
+    replace-one, the relative error is at most 1e-9 if the number of features is even. In all other
+    cases, the numbers are upper bounds.
 
     """
     k, side, intercept = lattice.unit.max_rows, lattice.side, lattice.intercept_units
@@ -119,7 +127,7 @@ def _derivative(b: Number, ratio: Number, multiplier: Number) -> Number:
 
 
 def _zero(slope: Callable[[float], float], end: float | None = None) -> float:
-    """Return where a nondecreasing function of a number in [0, end] becomes positive."""
+    """Return the number in [0, end] at which a nondecreasing function becomes positive."""
     low, high = 0.0, 1.0 if end is None else end
     while end is None and slope(high) < 0:
         low, high = high, 2 * high

@@ -268,8 +268,10 @@ class Standardized(Mechanism):
 
     Examples
     --------
+    >>> import math
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import Standardized
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = Standardized().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> round(math.sqrt(laws.look.variance) * lattice.step**2, 2)
@@ -430,7 +432,7 @@ def noise_of_rounds(laws: Calibration) -> float:
 def laplace_laws(
     lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction
 ) -> tuple[ScalarLaplace, ScalarLaplace]:
-    """Return Laplace noise for the pilot query and for the counts, at these costs in epsilon."""
+    """Return Laplace noise for the pilot query and for the counts, from their costs in epsilon."""
     rows = neighbors.sides * lattice.unit.max_rows
     of_look = ScalarLaplace(pilot_sensitivities(lattice, neighbors)[1] / looking)
     return of_look, ScalarLaplace(rows / counting)
@@ -439,7 +441,7 @@ def laplace_laws(
 def gaussian_laws(
     lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction, extra: int
 ) -> tuple[ScalarGaussian, ScalarGaussian]:
-    """Return Gaussian noise for the pilot query and for the counts, at these costs in rho.
+    """Return Gaussian noise for the pilot query and for the counts, from their costs in rho.
 
     Each variance is larger by `extra` (see `gaussian.concentration`).
     """
@@ -455,7 +457,7 @@ def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: floa
     The norm histogram estimates the total bias. `denoise.clipped` describes how the total bias
     spreads over the entries.
     """
-    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for the radius 1
+    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
     steps = np.arange(RADII_PER_DOUBLING * len(lengths.ends) / BINS)
     squares = lengths.ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
     taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])

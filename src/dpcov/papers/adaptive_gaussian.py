@@ -64,8 +64,11 @@ class AdaptiveGaussian(Adaptive):
     trace_share : float in [0, 1), public
         Fraction of the rest for the trace. Only ``gaussian`` under add-remove uses this fraction.
 
-    values, vector_share : public
-        Options of `SeparateGaussian`.
+    values : {"rayleigh", "eigenvalues"}, public
+        Option of `SeparateGaussian`.
+
+    vector_share : float in (0, 1), public
+        Option of `SeparateGaussian`.
 
     Returns
     -------
@@ -100,8 +103,9 @@ class AdaptiveGaussian(Adaptive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import AdaptiveGaussian
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = AdaptiveGaussian(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)

@@ -62,8 +62,11 @@ class AdaptiveLaplace(Adaptive):
     trace_share : float in [0, 1), public
         Fraction of the rest for the trace. Only ``laplace`` uses this fraction.
 
-    values, vector_share : public
-        Options of `SeparateLaplace`.
+    values : {"rayleigh", "eigenvalues"}, public
+        Option of `SeparateLaplace`.
+
+    vector_share : float in (0, 1), public
+        Option of `SeparateLaplace`.
 
     Returns
     -------
@@ -105,8 +108,9 @@ class AdaptiveLaplace(Adaptive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import AdaptiveLaplace
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> noise = AdaptiveLaplace().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> float(noise.counts.scale), round(float(noise.matrix.diagonal) / 2**40, 3)

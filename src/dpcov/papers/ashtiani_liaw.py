@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-# What the mechanism needs; part of the message of a refusal.
+# Requirement of the mechanism, which the message of a refusal contains.
 TABLE_REQUIREMENT = (
     "so many rows (persons) that random groups of them have nearly the same second moment"
 )
@@ -134,8 +134,9 @@ class AshtianiLiaw(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import AshtianiLiaw
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ApproxDP
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> AshtianiLiaw().calibrate(Lattice(3, 1.0), budget, Neighbors.ADD_REMOVE).groups
     389

@@ -129,11 +129,17 @@ class HeavyTailed(Mechanism):
         directions are detectable. The last radius then comes from noisy counts. With an intercept,
         the transformation is about the estimated mean.
 
-    order, constant : int and float, public
-        Parameters k and C of the moment bound ``E <v, x>^2k <= C (E <v, x>^2)^k``.
+    order : int, public
+        Parameter k of the moment bound ``E <v, x>^2k <= C (E <v, x>^2)^k``.
 
-    alpha, beta : float, public
-        Target Mahalanobis error, and the probability that the error is larger.
+    constant : float, public
+        Parameter C of the same bound.
+
+    alpha : float, public
+        Target Mahalanobis error.
+
+    beta : float, public
+        Probability that the error is larger than `alpha`.
 
     eigenvalue_bound : float, optional, public
         Bound on the eigenvalues of the second moment of an encoded row. The default is the squared
@@ -183,6 +189,7 @@ class HeavyTailed(Mechanism):
 
     Examples
     --------
+    >>> from dpcov.mechanisms import HeavyTailed
     >>> mechanism = HeavyTailed(constant=3.0, condition=1e4)
     >>> mechanism.sample_size(10, 0.028)
     SampleSize(steps=4324017, final=10247630)
@@ -351,10 +358,10 @@ class HeavyTailed(Mechanism):
     def _slack(self, p: int, seen: PilotEstimate, looks: int) -> float:
         """Return the slack s of a step.
 
-        In theory, s bounds the error of all steps, except with probability ``beta / 2``. As
-        ``Sigma <= I``, a step with ``s = 1`` preserves this inequality whatever the error is. The
-        step divides by a noisy row count. The error of this count is much smaller than the other
-        errors.
+        With the radii ``theory``, s bounds the error of all steps, except with probability
+        ``beta / 2``. As ``Sigma <= I``, a step with ``s = 1`` preserves this inequality for any
+        error. The step divides by a noisy row count. The error of this count is much smaller than
+        the other errors.
         """
         if self.radii == "practical":
             return SPECTRUM_SLACK * seen.standard_error

@@ -111,7 +111,7 @@ class Preconditioned(Mechanism):
 
     Parameters
     ----------
-    `looks` : int, public
+    looks : int, public
         Largest number of pilot queries.
 
     look_share : float in (0, 1), public
@@ -164,8 +164,9 @@ class Preconditioned(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import Preconditioned
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP
     >>> noise = Preconditioned(looks=7).calibrate(Lattice(4, 1.0), ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> float(noise.step.variance / Lattice(4, 1.0).bound ** 2)
     14.0
@@ -366,7 +367,7 @@ def pilot_query(
 
     Returns
     -------
-    `PilotEstimate`
+    PilotEstimate
         Noisy second moment, with its eigenvalues and eigenvectors.
 
     """
@@ -393,9 +394,8 @@ def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
 def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
     """Return the first transformation.
 
-    The transformation brings the median norm of the rows near ``sqrt(p) / 2``.
-
-    A binary search finds the median norm up to a factor of 2.
+    The transformation brings the median norm of the rows near ``sqrt(p) / 2``. A binary search
+    finds the median norm up to a factor of 2.
     """
     lattice = rows.lattice()
     eye = np.eye(lattice.features)

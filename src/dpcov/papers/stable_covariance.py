@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-# What the mechanism needs; part of the message of a refusal.
+# Requirement of the mechanism, which the message of a refusal contains.
 TABLE_REQUIREMENT = (
     "many rows (persons), of which hardly any outweighs many of the others in some direction"
 )
@@ -153,8 +153,8 @@ def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
 class StableCovariance(Mechanism):
     """Second moment of typical rows, released as the second moment of normal samples.
 
-    The samples have the private second moment. A row is typical if it has a small leverage: it
-    outweighs many other rows in no direction. The mechanism needs many rows, but no bound on the
+    The samples have the private second moment. A row is typical if its leverage is small. No
+    direction then depends mainly on this row. The mechanism needs many rows, but no bound on the
     covariance. The error is relative to the matrix itself. The mechanism can refuse to answer. It
     holds all rows in memory.
 
@@ -231,14 +231,16 @@ class StableCovariance(Mechanism):
     (arXiv:2301.12250). dpcov differs from the paper in these points:
 
     - The test is new, because the test of the paper is not (epsilon, delta)-DP.
-    - The distance between levels is the possible effect of one unit. The levels therefore need no
-      number of rows, and the mechanism needs far fewer rows.
+    - The distance between levels is the possible effect of one unit. The levels therefore do not
+      depend on the number of rows, and the mechanism needs far fewer rows.
     - A ridge of a millionth of a lattice step replaces rank tests.
     - All comparisons are exact.
     - The guarantee covers add-remove and persons.
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import StableCovariance
     >>> from dpcov.rows.moment import Lattice
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> StableCovariance().least_units(Lattice(10, 1.0), budget, Neighbors.ADD_REMOVE)
@@ -294,8 +296,7 @@ class StableCovariance(Mechanism):
         Returns
         -------
         tuple
-            The stable rows and the sampled covariance, or two times None if the table has too few
-            units.
+            Stable rows and sampled covariance, or (None, None) if the table has too few units.
 
         """
         k, d = laws.test.limit, lattice.dimension

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.api.ledger import About, Ledger
+from dpcov.api.ledger import About, Ledger, finish_or_warn
 from dpcov.core.entropy import Entropy
 from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
@@ -40,7 +40,7 @@ CLIPPING_PROBABILITY = 0.1
 VALUE_STEPS = 2**20
 # Smallest fraction of normal pairs in the fullest bin of the scale histogram.
 MIN_MODE_FREQUENCY = 0.289
-# What the mechanism needs; part of the message of a refusal.
+# Requirement of the mechanism, which the message of a refusal contains.
 TABLE_REQUIREMENT = "enough rows, without gaps in their values"
 
 
@@ -312,7 +312,7 @@ def mean_and_variance(
         opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
         entry = opened.reserve(planned.guarantee, dataset=dataset, note="univariate")
         made = _released(planned, numbers, Entropy.system())
-        opened.try_to_finish(entry, (), About(source="a column in memory"))
+        finish_or_warn(opened, entry, (), About(source="a column in memory"))
         return made
     return _released(planned, numbers, Entropy.system() if seed is None else Entropy.seeded(seed))
 

@@ -86,9 +86,9 @@ class Whitened(Mechanism):
     delta, this curve gives an epsilon. The test adds the fraction `test_share` of epsilon. Under
     add-remove, the number of units adds the fraction `count_share`.
 
-    The steps do not split delta, because a table is either refused or not (`ReleaseTest`). N is
+    The test and the later steps each use the whole delta (`ReleaseTest` contains the proof). N is
     fixed. The closeness D follows from the budget, and so does the largest leverage of a row. The
-    noise therefore needs no number of rows.
+    noise therefore does not depend on the number of rows.
 
     Not protected
     -------------
@@ -148,8 +148,9 @@ class Whitened(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import Whitened
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ApproxDP
     >>> Whitened().least_units(Lattice(10, 1.0), ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE)
     34247
 
@@ -188,7 +189,7 @@ class Whitened(Mechanism):
         rho = Fraction(_largest_rho(epsilon, stable.delta)) * (1 - exact(self.map_share))
         if rho == 0:
             raise MechanismError(SMALL_BUDGET_MESSAGE)
-        last_laws(lattice, guarantee, rho, 0, self.radius_share, self.trace_share)  # or refuses
+        last_laws(lattice, guarantee, rho, 0, self.radius_share, self.trace_share)  # can raise
         samples = self.samples * lattice.features
         limit = stable.test.limit
 

@@ -160,7 +160,7 @@ class Release:
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
-    Attributes
+    Parameters
     ----------
     schema : Schema
         Declaration of the columns.
@@ -246,6 +246,7 @@ class Release:
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> release.columns
@@ -293,7 +294,17 @@ class Release:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the p features, without the indicators of missing cells."""
+        """Names of the p features, without the indicators of missing cells.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.columns
+        ('x0', 'x1')
+
+        """
         return tuple(feature.name for feature in self.schema.variables)
 
     @property
@@ -301,6 +312,15 @@ class Release:
         """Guarantee of all releases together, if each level of a column has a release of its own.
 
         In all other cases, `whole_guarantee` equals `guarantee`.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.whole_guarantee.budget
+        PureDP(epsilon=1.0)
+
         """
         return self.guarantee if self.group is None else self.group.together
 
@@ -309,6 +329,15 @@ class Release:
         """True if an old version made the release, so that the guarantee may be void.
 
         That version read some tables in a way that invalidates the guarantee.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.may_be_void
+        False
+
         """
         return "version" not in self.provenance
 
@@ -323,6 +352,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.made_by().startswith("dpcov")
         True
@@ -344,6 +374,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> "the budget" in release.not_protected()
         True
@@ -359,7 +390,17 @@ class Release:
 
     @property
     def has_intercept(self) -> bool:
-        """True if the encoded rows contain an intercept, so that the release contains means."""
+        """True if the encoded rows contain an intercept, so that the release contains means.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.has_intercept
+        True
+
+        """
         return self.lattice.dimension > self.lattice.features
 
     @property
@@ -368,6 +409,19 @@ class Release:
 
         The number of rows is public under replace-one, if the release protects rows without
         weights.
+
+        See Also
+        --------
+        Release.count : Exact number of rows, or a private estimate.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> options = {"epsilon": 1.0, "neighbors": "replace-one"}
+        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).row_count
+        50
+
         """
         plain = self.guarantee.unit.column is None and self.schema.weight is None
         return self.unit_count if plain else None
@@ -377,6 +431,15 @@ class Release:
         """True if the mechanism may have clipped rows at a private radius.
 
         The published second moment then describes the clipped rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> options = {"epsilon": 1.0, "mechanism": "matrix-laplace"}
+        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).clipped
+        False
+
         """
         longest = self.schema.effective_radius
         if self.linear_map is not None:
@@ -405,6 +468,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> release.noisy().shape
         (3, 3)
@@ -425,13 +489,25 @@ class Release:
         NotReleasedError
             The release holds the trace only.
 
+        See Also
+        --------
+        Release.noisy : Published second moment of the encoded rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.noisy_mapped().shape
+        (3, 3)
+
         """
         held.refuse(held.matrix_reason(self))
         assert self.published is not None  # noqa: S101  for type checkers: the line above
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the transformed rows.
+        """Convert a second moment of encoded rows to transformed rows.
 
         Parameters
         ----------
@@ -447,6 +523,15 @@ class Release:
         --------
         Release.unmapped : Inverse transformation.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> moment = release.second_moment()
+        >>> np.allclose(release.unmapped(release.mapped(moment)), moment)
+        True
+
         """
         if self.linear_map is None:
             return matrix
@@ -454,7 +539,7 @@ class Release:
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the encoded rows.
+        """Convert a second moment of transformed rows to encoded rows.
 
         Parameters
         ----------
@@ -469,6 +554,14 @@ class Release:
         See Also
         --------
         Release.mapped : Inverse transformation.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> np.allclose(release.unmapped(release.noisy_mapped()), release.noisy())
+        True
 
         """
         if self.linear_map is None:
@@ -499,6 +592,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> bool(np.linalg.eigvalsh(release.second_moment())[0] > -1e-6)
         True
@@ -515,18 +609,46 @@ class Release:
         float
             Intercept in units of an encoded row; 0 if the release has no intercept.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, intercept=0)
+        >>> release.intercept()
+        0.0
+
         """
         return self.lattice.intercept_units * self.lattice.step
 
     @property
     def tells_count(self) -> bool:
-        """True if the release contains the number of rows, either exactly or with noise."""
+        """True if the release contains the number of rows, either exactly or with noise.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.tells_count
+        True
+
+        """
         known = self.row_count is not None or self.count_noise is not None
         return known or held.moments_reason(self) is None
 
     @property
     def not_released(self) -> str | None:
-        """Reason why the release contains no means, covariances and correlations, or None."""
+        """Reason why the release contains no means, covariances and correlations, or None.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> print(release.not_released)
+        None
+
+        """
         return held.moments_reason(self)
 
     def count(self) -> float:
@@ -549,7 +671,7 @@ class Release:
 
         See Also
         --------
-        :func:`dpcov.drowned` : Warnings about a count that is below the noise level.
+        dpcov.drowned : Warnings about a count that is below the noise level.
 
         Notes
         -----
@@ -559,6 +681,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.count() - 5000) < 200)
         True
@@ -588,6 +711,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> release.total_weight() == release.count()
         True
@@ -611,11 +735,12 @@ class Release:
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+        dpcov.drowned : Warnings about means that are below the noise level.
 
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.mean()[0] - 0.5) < 0.05)
@@ -647,6 +772,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.covariance()[0, 0] - 1 / 12) < 0.02)
@@ -678,6 +804,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(release.correlation()[0, 1] < -0.9)
@@ -699,6 +826,20 @@ class Release:
 
         The property is also True if the release holds the trace only. The property is False if the
         release contains no correlations for another reason.
+
+        See Also
+        --------
+        dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> x = np.linspace(0, 1, 5000)
+        >>> release = dpcov.release(np.column_stack([x, x]), lower=0, upper=1, epsilon=10.0)
+        >>> release.uninformative
+        False
+
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
@@ -707,12 +848,32 @@ class Release:
 
     @property
     def centers(self) -> Vector:
-        """Data values that dpcov encodes as 0, shape (p,), in the units of the data."""
+        """Data values that dpcov encodes as 0, shape (p,), in the units of the data.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.centers
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.center for feature in self.schema.variables])
 
     @property
     def scales(self) -> Vector:
-        """Data units in one unit of each encoded feature, shape (p,)."""
+        """Data units in one unit of each encoded feature, shape (p,).
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.scales
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.scale for feature in self.schema.variables])
 
     def _encoded(self) -> tuple[Matrix, Matrix]:
@@ -798,6 +959,14 @@ class Release:
             Second moment with the best count. If the rows were centered, the count affects all
             entries.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.with_count(release.second_moment()).shape
+        (3, 3)
+
         """
         best = NoisyCount.of(self)
         known = self.row_count if best is None else best.value
@@ -821,6 +990,14 @@ class Release:
         -------
         ndarray, shape (d, d)
             Second moment of the encoded rows with the new entry.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> round(float(release.with_corner(release.second_moment(), 4.0)[-1, -1]), 6)
+        4.0
 
         """
         along = np.zeros(len(matrix))
@@ -856,6 +1033,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> release.to_frame("correlation").shape
@@ -889,6 +1067,14 @@ class Release:
         Release
             Copy of the release.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.with_denoised("none", None).denoise
+        'none'
+
         """
         return replace(self, denoise=method, denoised=matrix)
 
@@ -903,6 +1089,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.guarantee_in_words() != ""
         True
@@ -939,6 +1126,7 @@ class Release:
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -964,6 +1152,7 @@ class Release:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.to_text().startswith("{")
         True
@@ -987,15 +1176,15 @@ class Release:
         Release
             Release in the file.
 
-        Warns
-        -----
-        VoidReleaseWarning
-            An old version made the file, and the guarantee may be void.
-
         Raises
         ------
         ReleaseError
             The file is not a valid release file. The message names the first fault.
+
+        Warns
+        -----
+        VoidReleaseWarning
+            An old version made the file, and the guarantee may be void.
 
         See Also
         --------
@@ -1005,6 +1194,7 @@ class Release:
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -1074,15 +1264,15 @@ def load(path: str | Path) -> Release:
     Release
         Release in the file.
 
-    Warns
-    -----
-    VoidReleaseWarning
-        An old version made the file, and the guarantee may be void.
-
     Raises
     ------
     ReleaseError
         The file is not a valid release file. The message names the first fault.
+
+    Warns
+    -----
+    VoidReleaseWarning
+        An old version made the file, and the guarantee may be void.
 
     See Also
     --------
@@ -1093,6 +1283,7 @@ def load(path: str | Path) -> Release:
     --------
     >>> import tempfile
     >>> import dpcov
+    >>> import numpy as np
     >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     release.save(f"{folder}/release.json")

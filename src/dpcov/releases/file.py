@@ -265,7 +265,7 @@ class ReleaseDocument(DocumentModel):
 
 
 def to_document(release: Release) -> dict[str, Any]:
-    """The JSON document of a release; validated before it leaves."""
+    """Return the JSON document of a release, which is validated first."""
     lattice, guarantee = release.lattice, release.guarantee
     document = {
         "format": FORMAT,
@@ -311,7 +311,7 @@ def to_document(release: Release) -> dict[str, Any]:
 
 
 def from_text(text: str, name: str) -> Release:
-    """The release that a JSON text describes; `name` is for messages."""
+    """Return the release that a JSON text describes; `name` is for messages."""
     try:
         document = ReleaseDocument.model_validate_json(text)
         return _release(document)

@@ -87,11 +87,11 @@ class Lengths:
         return bool(counts.max() <= HIDDEN * deviation)
 
     def squared(self, radius: float) -> Taken:
-        """What a clip at `radius` takes from the sum of squared lengths."""
+        """Estimate what clipping at `radius` removes from the sum of squared norms."""
         return self._taken(_squared(radius))
 
     def length(self, radius: float) -> Taken:
-        """The same from the sum of lengths."""
+        """Estimate what clipping at `radius` removes from the sum of norms."""
         return self._taken(_length(radius))
 
     def most(self, radius: float, level: float) -> tuple[float, float]:
@@ -109,7 +109,7 @@ class Lengths:
         return bound(_squared(radius)), bound(_length(radius))
 
     def chance(self, radius: float, size: float) -> float:
-        """That rows too few to show hold more than this of what a clip takes of squared length.
+        """Estimate the probability that the undetectable tail loses more squared norm than this.
 
         Where rows show in the first window alone, which has all that are shorter, nothing tells how
         fast they become fewer: they may, unless noise hides none.
@@ -128,7 +128,7 @@ class Lengths:
         return np.interp(chances * rows[-1], rows, np.append(0.0, self.ends))
 
     def _taken(self, excess: Callable[[Matrix], Matrix]) -> Taken:
-        """The sum of a row's excess, by its squared length.
+        """Estimate the sum of an excess over all rows, as a function of the squared norm.
 
         Of the rows that show noise has its part, and where in its bin a row lies. Of others the
         estimate is the median over hypotheses, in each of which counts are Poisson; the deviation
@@ -216,12 +216,12 @@ class _Tail(NamedTuple):
 
 
 def _squared(radius: float) -> Callable[[Matrix], Matrix]:
-    """What a clip takes of a row's squared length, by that."""
+    """Return a function that maps squared norms to the losses in the squared norm."""
     return lambda squares: np.maximum(squares - radius**2, 0.0)
 
 
 def _length(radius: float) -> Callable[[Matrix], Matrix]:
-    """What it takes of its length."""
+    """Return a function that maps squared norms to the losses in the norm."""
     return lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0)
 
 

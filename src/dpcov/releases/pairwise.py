@@ -101,7 +101,7 @@ def _places(order: int) -> tuple[Integers, Integers]:
 
 
 def proper(covariance: Matrix) -> Matrix:
-    """A covariance of encoded variables near one that is put together from different rows.
+    """Return a valid covariance of encoded variables near one that combines different rows.
 
     Variances are at most 1; of their correlations eigenvalues below 0 are set to 0.
     """
@@ -131,7 +131,7 @@ def rows_by_pair(release: Release) -> Matrix:
 
 
 def least_rows(release: Release) -> float:
-    """What noise alone could show as the number of rows that have a variable.
+    """Return the largest number of rows with a variable that noise alone could show.
 
     By its law; of moments by length of rows, by that of the length with the least of it.
     """
@@ -157,7 +157,7 @@ def hidden(release: Release) -> Booleans:
 
 
 def fewest_rows(release: Release, at: list[int] | None = None) -> float:
-    """The smallest number of rows that any two of these variables have together; default, of all.
+    """Return the smallest number of rows with any two of these variables; default, of all.
 
     With complete columns, that of all rows.
     """
@@ -186,7 +186,7 @@ def missing_shares(release: Release) -> dict[str, float]:
 
 
 def assumed(release: Release) -> tuple[str, ...]:
-    """A sentence on what figures take for granted of missing cells; none if there can't be any."""
+    """Return a sentence about missing cells; none if cells cannot be missing."""
     if not has_gaps(release.schema) or release.not_released is not None:
         return ()
     shares = sorted(missing_shares(release).items(), key=lambda it: -it[1])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
-WIDE = 8.0  # inches; a wider figure fills the width of the page
+WIDE = 8.0  # width in inches above which a figure fills the page
 INK = "#123456"  # placeholder for the text colour of the page
 STYLE: Any = {
     "svg.fonttype": "none",

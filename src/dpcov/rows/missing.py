@@ -114,7 +114,7 @@ def is_unstated(fault: Mapping[str, Any]) -> bool:
 
 
 def rules_wanted(names: Sequence[str], kinds: Sequence[str]) -> str:
-    """Return two sentences: which columns state no rule, and which line to add."""
+    """Return a sentence that names the columns without a rule, and a sentence with the remedy."""
     wanted = {group_of(kind) for kind in kinds}
     lines = [f"missing = {_choice(group)} ({group})" for group in RULES if group in wanted]
     return (

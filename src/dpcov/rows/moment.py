@@ -230,7 +230,7 @@ def units_per_row(schema: Schema) -> int:
 class SecondMoment:
     """Exact answer to a query.
 
-    The content is private: only a mechanism can use it, and adds noise.
+    The content is private: only a mechanism uses it, together with noise.
 
     Attributes
     ----------
@@ -362,7 +362,7 @@ class Accumulator:
             yield slice(start, stop), slice(0, stop)
 
     def _reserve(self, blocks: int) -> None:
-        """Carry first if that many more blocks could overflow the low limb."""
+        """Carry before `blocks` more blocks could overflow the low limb."""
         if self._pending + blocks > self._FLUSHES:
             self._carry()
         self._pending += blocks
@@ -541,7 +541,7 @@ class LinearMap:
             Matrix A.
 
         reach : float
-            Norm of y up to which no feature is clipped.
+            Largest norm of y for which no feature is clipped.
 
         center : ndarray, shape (p,), optional
             Vector c; 0 by default.

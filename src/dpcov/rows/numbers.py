@@ -100,10 +100,12 @@ def parsed(texts: pa.Array) -> pa.Array:
     Parameters
     ----------
     texts : pyarrow.Array of string, length n
+        Texts of the cells.
 
     Returns
     -------
     pyarrow.Array of float64, length n
+        Numbers, or null.
 
     """
     texts = with_hyphens(texts)

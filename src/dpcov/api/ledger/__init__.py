@@ -81,8 +81,9 @@ class Ledger:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> import dpcov
     >>> with TemporaryDirectory() as folder:
-    ...     ledger = Ledger.create(Path(folder) / "people.ledger", PureDP(3.0))
+    ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
     ...     ledger.account().left
     {'epsilon': 3.0}
 
@@ -139,6 +140,20 @@ class Ledger:
         LedgerError
             The ledger already contains the data set, or dpcov cannot write the file.
 
+        See Also
+        --------
+        Ledger.open : Open an existing ledger.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     path = f"{folder}/people.ledger"
+        ...     ledger = dpcov.Ledger.create(path, dpcov.ZCDP(0.5), dataset="visits")
+        ...     ledger.account().neighbors.value
+        'add-remove'
+
         """
         rule = Rule(budget, _count(count, budget), pure or 0.0)
         place = local(path)
@@ -174,13 +189,42 @@ class Ledger:
         LedgerError
             The file does not exist, is not a ledger, or is damaged.
 
+        See Also
+        --------
+        Ledger.create : Create a ledger.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     dpcov.Ledger.open(f"{folder}/people.ledger") == ledger
+        True
+
         """
         place = local(path)
         with transaction(place, write=False):
             return cls(place)
 
     def datasets(self) -> list[str]:
-        """Return the names of the data sets, oldest first."""
+        """Return the names of the data sets.
+
+        Returns
+        -------
+        list of str
+            Names, oldest first.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.datasets()
+        ['default']
+
+        """
         with transaction(self.path, write=False) as db:
             return list(names(db))
 
@@ -196,6 +240,23 @@ class Ledger:
         -------
         Account
             Budget, spent amount, remaining amount and entries of the data set.
+
+        Raises
+        ------
+        LedgerError
+            The ledger does not contain the data set, or contains several data sets and `dataset` is
+            missing.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> import numpy as np
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     _ = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, ledger=ledger)
+        ...     ledger.account().spent
+        {'epsilon': 1.0}
 
         """
         with transaction(self.path, write=False) as db:
@@ -213,6 +274,15 @@ class Ledger:
         ------
         LedgerError
             The ledger is damaged or has no hash chain.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.verify() == ledger.verify()
+        True
 
         """
         with transaction(self.path, write=False) as db:
@@ -232,6 +302,23 @@ class Ledger:
         -------
         Chain
             Hash chain of the ledger.
+
+        Raises
+        ------
+        LedgerError
+            The ledger is damaged, or already has a hash chain.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     try:
+        ...         ledger.migrate()
+        ...     except dpcov.errors.LedgerError:
+        ...         print("The ledger already has a hash chain.")
+        The ledger already has a hash chain.
 
         """
         with transaction(self.path, write=True, migrate=True):
@@ -259,6 +346,16 @@ class Ledger:
         ------
         LedgerError
             The additional budget has another kind, or the data set has ended.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.add_budget(dpcov.PureDP(1.5))
+        ...     ledger.account().budget
+        PureDP(epsilon=4.5)
 
         """
         with transaction(self.path, write=True) as db:
@@ -312,6 +409,20 @@ class Ledger:
         ------
         LedgerError
             No budget is left, the data set has ended, or it counts Gaussian noise.
+
+        See Also
+        --------
+        Ledger.add_budget : Increase the budget of a data set.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> budget = dpcov.ApproxDP(3.0, 1e-6)
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", budget, count="sums")
+        ...     ledger.renew("people-2").count.value
+        'gaussian'
 
         """
         _require_text("The name of a data set", dataset)
@@ -372,6 +483,21 @@ class Ledger:
         LedgerError
             The release has another kind of budget, privacy unit or relation between neighbours.
 
+        See Also
+        --------
+        dpcov.release : Release that records its budget itself.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> guarantee = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     _ = ledger.reserve(guarantee, note="mean age")
+        ...     ledger.account().left
+        {'epsilon': 2.0}
+
         """
         if mu is not None and not 0 < mu < math.inf:
             raise LedgerError(f"mu must be a finite number above 0, not {mu!r}. {UNSPENT}")
@@ -402,6 +528,21 @@ class Ledger:
         LedgerError
             The ledger has no such entry, or the entry is finished already.
 
+        See Also
+        --------
+        dpcov.release : Release that records its end itself.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> guarantee = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.finish(ledger.reserve(guarantee, note="mean age"))
+        ...     ledger.account().entries[0].state
+        'finished'
+
         """
         content = {"files": list(files)} | asdict(about or About())
         with transaction(self.path, write=True) as db:
@@ -412,16 +553,33 @@ class Ledger:
                 raise LedgerError(f"{named(self.path)} contains {state} {entry}.")
             insert(db, "results", str(entry), _now(), json.dumps(content))
 
-    def try_to_finish(self, entry: int, files: Sequence[str], about: About) -> None:
-        """Record that a release was finished, or warn. The release is never lost for a record."""
-        try:
-            self.finish(entry, files, about)
-        except LedgerError as error:
-            warnings.warn(
-                f"The release is finished, but the ledger shows it as unfinished. {error}",
-                LedgerWarning,
-                stacklevel=4,
-            )
+
+def finish_or_warn(ledger: Ledger, entry: int, files: Sequence[str], about: About) -> None:
+    """Record that a release was finished, or warn. The release is never lost for a record.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger of the release.
+
+    entry : int
+        Number of the entry, from `Ledger.reserve`.
+
+    files : sequence of str
+        SHA-256 hashes of the release files.
+
+    about : About
+        Description of the release.
+
+    """
+    try:
+        ledger.finish(entry, files, about)
+    except LedgerError as error:
+        warnings.warn(
+            f"The release is finished, but the ledger shows it as unfinished. {error}",
+            LedgerWarning,
+            stacklevel=4,
+        )
 
 
 def _count(count: Count | str | None, budget: Budget) -> Count:

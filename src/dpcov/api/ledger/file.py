@@ -1,4 +1,4 @@
-"""The file of a ledger: an SQLite database with tables that only grow and a hash chain.
+"""The file of a ledger: an SQLite database with a hash chain, whose tables only grow.
 
 Connections. Every operation opens its own connection, so several threads and forked processes can
 use the same ledger. The ledger uses the rollback journal of SQLite (``journal_mode=DELETE``) and
@@ -50,7 +50,7 @@ _TABLES_OF_VERSION_3 = {
 }
 _CHAIN = {"chain": ("source", "row", "digest")}
 _START = "start"  # source of the first link of a chain that starts after older rows
-LARGEST_FILE = 2**30  # bytes, enough for millions of releases
+LARGEST_FILE = 2**30  # largest size of a ledger in bytes, enough for millions of releases
 UNSPENT = "Nothing was spent."
 # The next messages continue a sentence that starts with `named(path)`.
 UNCHAINED = (

@@ -73,9 +73,7 @@ LEGEND = (
     "denoised entry. Correlation is a standard error. Eigenvalues is the mean relative error of "
     "the 3 largest. Regression is the change of a prediction, in standard deviations of the "
     "target.",
-    "All errors come from the privacy noise and from clipping. A test on five public tables used "
-    "--like with a release of half of the table. For auto, 118 of 125 predictions were within a "
-    "factor of 1.3 of the measured error. Other assumptions give less accurate predictions.",
+    "All errors come from the privacy noise and from clipping.",
     "Mechanisms other than the choice of auto have fewer simulated releases, so their eigenvalue "
     "errors are rough. For a more accurate prediction, name one mechanism with --mechanism.",
 )
@@ -267,13 +265,13 @@ class Plan(Result):
         ]
 
     def least_rows(self) -> dict[str, int]:
-        """Return the mechanisms that need many rows, and how many they need at this budget."""
+        """Return the smallest number of rows of each mechanism that needs a minimum of rows."""
         asked = self.schema, self.budget, self.neighbors
         found = {name: _least(kind(), *asked) for name, kind in MECHANISMS.items()}
         return {name: least for name, least in found.items() if least}
 
     def warnings(self) -> list[str]:
-        """Return what is to be said about the budget, from its figures and the guessed rows."""
+        """Return warnings about the budget for the assumed number of rows, as sentences."""
         guessed = delta_warning(self.budget, self.rows, f"the {self.rows:,} rows")
         return [*budget_warnings(self.budget), *guessed]
 
@@ -388,7 +386,10 @@ def amount(budget: Budget) -> str:
 
 
 def _least(mechanism: Mechanism, schema: Schema, budget: Budget, neighbors: Neighbors) -> int:
-    """Return how many rows a mechanism takes at least; 0 if any number, or with no such budget."""
+    """Return the smallest number of rows that a mechanism accepts.
+
+    The result is 0 if the mechanism accepts any number of rows, or if it refuses the budget.
+    """
     with suppress(MechanismError, BudgetError):
         return mechanism.least_units(Lattice.of(schema), budget, neighbors)
     return 0
@@ -582,8 +583,9 @@ def plan(
 
     Examples
     --------
-    >>> schema = Schema.from_bounds(0, 100, ["age", "score", "weight"])
-    >>> found = plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    >>> import dpcov
+    >>> schema = dpcov.Schema.from_bounds(0, 100, ["age", "score", "weight"])
+    >>> found = dpcov.plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
     >>> bool(found.predictions[0].errors.correlation < 0.05)
     True
 

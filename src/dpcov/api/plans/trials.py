@@ -259,9 +259,9 @@ def _as_published(release: Release) -> Matrix:
 
 
 def _as_if_whole(release: Release) -> Release:
-    """A release that answers with its best estimate even if it holds less than a matrix.
+    """Return a release that gives its best estimate even if it contains less than a matrix.
 
-    That estimate is what a plan measures the error of; a release itself refuses to state it.
+    A plan measures the error of this estimate. An ordinary release refuses to show it.
     """
     published, order = release.published, release.lattice.dimension
     whole = np.zeros((order, order), np.int64) if published is None else published

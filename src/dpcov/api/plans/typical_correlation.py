@@ -88,7 +88,7 @@ class _Spectrum:
         return (correlation + JITTER * np.eye(p)) / (1 + JITTER)
 
     def sized(self, last: int, share: float) -> Matrix:
-        """Return the matrix of the requested size with the smallest power."""
+        """Return the matrix of the requested size, from the smallest power that reaches it."""
         power = _least(
             lambda power: _mean_square(self.at(power, last, share)) >= self.size**2, 0.0, MAX_POWER
         )

@@ -58,7 +58,7 @@ class Result:
         return csv_lines(self.data())
 
     def notes(self) -> list[str]:
-        """Sentences that stand with the tables, each once."""
+        """Return the sentences below the tables, without repetitions."""
         if not self.told:
             return []
         return list(dict.fromkeys(note for table in self.tables() for note in table.notes))

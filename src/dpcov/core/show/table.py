@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import AnyArray, Matrix, Vector
 
-Cell = float | str | bool | None  # a truth value is for files
+Cell = float | str | bool | None  # only files contain truth values
 Row = tuple[str, Sequence[Cell]]
 # Largest number of rows that a table shows in full.
 LONGEST = 30
@@ -75,7 +75,7 @@ class Table:
         Word for the omitted columns.
 
     words : bool
-        True if the cells are texts. Texts may be folded.
+        True if the cells are texts. Texts can be folded.
 
     fits : bool
         True if the table is shown only when no line must be folded.
@@ -157,7 +157,7 @@ class Table:
 
 
 def known(cell: Cell) -> Cell:
-    """Return a cell as a file has it: None in the place of a number that is not finite."""
+    """Return a cell for a file, with None in place of a number that is not finite."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 

@@ -166,7 +166,7 @@ def _cell(cell: Cell) -> str:
 def csv_lines(table: Table) -> str:
     """Return all figures in full precision as CSV, each row with its name.
 
-    What is not a number is empty.
+    A number that is not finite becomes an empty cell.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

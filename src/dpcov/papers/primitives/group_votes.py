@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
 
 
-# What the mechanism needs; part of the message of a refusal.
+# Requirement of the mechanism, which the message of a refusal contains.
 TABLE_REQUIREMENT = (
     "so many rows (persons) that random groups of them have nearly the same covariance"
 )

@@ -113,7 +113,7 @@ class ReleaseTest:
     def passes(self, score: int, entropy: Entropy) -> bool:
         """Return True if the test passes.
 
-        The result is private, but the score itself is sensitive.
+        A mechanism can publish the result, which is noisy. It must not publish the score.
         """
         noise = self.noise.sample(entropy)
         return score < self.limit and score + noise <= self.threshold

@@ -1,7 +1,7 @@
 """Weighted second moment of typical rows, with a score of its stability.
 
-A row is typical if it has a small leverage: it outweighs many other rows in no direction. The
-method comes from Brown, Hopkins and Smith 2023, with a corrected test.
+A row is typical if its leverage is small. No direction then depends mainly on this row. The method
+comes from Brown, Hopkins and Smith 2023, with a corrected test.
 """
 
 from __future__ import annotations

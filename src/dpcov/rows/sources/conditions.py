@@ -248,7 +248,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Conditions that a row must meet to count; false if there are none.
+    """Conditions that a row must meet to count.
+
+    Without conditions, the object is false in an ``if`` statement.
 
     The result for a row depends on this row alone, for every content of its cells.
 

@@ -252,7 +252,7 @@ class Rows:
         Returns
         -------
         list of SecondMoment, length groups
-            The result is private: only a mechanism can use it, and adds noise.
+            The result is private: only a mechanism uses it, together with noise.
 
         """
         if groups > 1 and labels is None:
@@ -371,7 +371,7 @@ class Rows:
         Returns
         -------
         IntegerRows
-            The result is private: only a mechanism can use it, and adds noise.
+            The result is private: only a mechanism uses it, together with noise.
 
         """
         lattice = self.lattice(features=len(self.schema.features))

@@ -74,7 +74,7 @@ class SharedTexts(Reader):
 
 
 class Text:
-    """Text from several pieces; only as many characters are kept as show that it is too long."""
+    """Text from several pieces, which keeps at most one character more than the length limit."""
 
     __slots__ = ("_left", "_pieces")
 
