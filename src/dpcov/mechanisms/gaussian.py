@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -145,10 +145,11 @@ class Gaussian(additive.Additive):
         lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, rho)
         counts = radius.gaussian_counts(lattice, guarantee.neighbors, for_radius, extra)
-        made = calibration(
-            lattice, guarantee, rho - for_radius, extra, self.trace_share, counts=counts
+        square = mu_squared(rho, extra)
+        left = rho - for_radius
+        return calibration(
+            lattice, guarantee, left, extra, self.trace_share, counts=counts, whole=square
         )
-        return replace(made, mu_squared=mu_squared(rho, extra))
 
 
 def calibration(
@@ -159,6 +160,7 @@ def calibration(
     trace_share: float,
     *,
     counts: ScalarGaussian | None = None,
+    whole: Fraction | None = None,
 ) -> additive.Calibration:
     """Calibrate Gaussian noise for the matrix and for its trace.
 
@@ -182,6 +184,9 @@ def calibration(
     counts : ScalarGaussian or None
         Noise distribution of the counts for a private clipping radius.
 
+    whole : Fraction or None
+        Squared mu of the whole release, if the calibration is for a whole release.
+
     Returns
     -------
     Calibration
@@ -201,6 +206,7 @@ def calibration(
         trace_alone=ScalarGaussian(single / (2 * rho) + extra),
         counts=counts,
         again=lambda other: calibration(other, guarantee, rho, extra, trace_share, counts=counts),
+        mu_squared=whole,
     )
 
 
