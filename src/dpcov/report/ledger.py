@@ -96,8 +96,8 @@ def _chain(ledger: Ledger) -> list[str]:
     """Return sentences on the hash chain of a ledger."""
     try:
         chain = ledger.verify()
-    except LedgerError as error:
-        return [str(error)]
+    except LedgerError:
+        return ["dpcov cannot verify the file. `dpcov ledger verify` states the reason."]
     found = [f"The file is valid: {len(chain.digests)} records, head {chain.head}."]
     if chain.unverified:
         found.append(f"dpcov cannot verify the first {chain.unverified} records.")

@@ -574,9 +574,10 @@ def finish_or_warn(ledger: Ledger, entry: int, files: Sequence[str], about: Abou
     """
     try:
         ledger.finish(entry, files, about)
-    except LedgerError as error:
+    except LedgerError:
         warnings.warn(
-            f"The release is finished, but the ledger shows it as unfinished. {error}",
+            "The release is finished, but dpcov could not write to the ledger, which shows it as "
+            "unfinished. The budget is spent.",
             LedgerWarning,
             stacklevel=4,
         )
