@@ -27,7 +27,7 @@ help: ## List the targets
 	$(PIP) --no-build-isolation --require-hashes --requirement requirements/spark.txt
 	@touch $@
 
-demo: .venv/ready-demo ## Run the demo on a bundled health table
+demo: .venv/ready-demo ## Run the demo on a bundled table of simulated hospital visits
 	@$(BIN)/dpcov demo
 
 test: .venv/ready-test ## Run all tests except the slow ones and the tests of the papers

@@ -188,6 +188,7 @@ def _command(command: str, raises: str | None = None) -> str:
     """Return the output of a command that succeeds, or that fails with the expected error."""
     done = subprocess.run(  # noqa: S603 (our own page)
         ["bash", "-euc", command],  # noqa: S607
+        stdin=subprocess.DEVNULL,  # no command can ask a question
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

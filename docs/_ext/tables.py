@@ -193,6 +193,11 @@ def plots() -> str:
     return _module("dpcov.plot")
 
 
+def signatures() -> str:
+    """Return the documentation of the functions for signed files."""
+    return _module("dpcov.signatures")
+
+
 def reports() -> str:
     """Return the documentation of the functions that write a report."""
     return _module("dpcov.report")
@@ -219,6 +224,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "paper-classes": paper_classes,
     "estimators": estimators,
     "plots": plots,
+    "signatures": signatures,
     "reports": reports,
 }
 

@@ -174,6 +174,42 @@ class NotReleasedError(ReleaseError):
     """
 
 
+class SignatureError(DpcovError):
+    """Error for a file without a valid signature. On the command line, the exit code is 1.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import dpcov
+    >>> import numpy as np
+    >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
+    >>> with TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/release.json")
+    ...     _ = dpcov.signatures.create_key(f"{folder}/lab.key")
+    ...     try:
+    ...         dpcov.signatures.verify(f"{folder}/release.json", f"{folder}/lab.key.pub")
+    ...     except dpcov.errors.SignatureError:
+    ...         print("Ask the publisher for the signed file.")
+    Ask the publisher for the signed file.
+
+    """
+
+
+class KeyFileError(DpcovError):
+    """Error for a key file that dpcov cannot use, or for a wrong passphrase.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> try:
+    ...     dpcov.signatures.sign("release.json", "no-such-file.key")
+    ... except dpcov.errors.KeyFileError:
+    ...     print("Create the key first.")
+    Create the key first.
+
+    """
+
+
 class OutputError(DpcovError):
     """Error for output that dpcov cannot write.
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from dpcov.core import faults
+from dpcov.core.envelope import unsigned
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.core.samplers.weighted import WeightedSum
@@ -311,9 +312,9 @@ def to_document(release: Release) -> dict[str, Any]:
 
 
 def from_text(text: str, name: str) -> Release:
-    """Return the release that a JSON text describes; `name` is for messages."""
+    """Return the release that a JSON text, signed or not, describes; `name` is for messages."""
     try:
-        document = ReleaseDocument.model_validate_json(text)
+        document = ReleaseDocument.model_validate_json(unsigned(text))
         return _release(document)
     except ValidationError as error:
         fault = error.errors()[0]
