@@ -124,15 +124,6 @@ def peers(cells: Cells) -> str:
     return f"{head}\n\n{_table(lines)}"
 
 
-def ledger(cells: Cells) -> str:
-    """Return the checks of the count of a ledger."""
-    lines = [["check", "must be", "is", "ok"]]
-    lines += [
-        [c["what"], c["wanted"] or "-", c["found"], "yes" if c["ok"] else "**no**"] for c in cells
-    ]
-    return _table(lines)
-
-
 GUESSES = {
     "a release": "a release of half of the table",
     "all numbers": "all options, rounded to one or two digits",
@@ -169,7 +160,6 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
-    "ledger": ("docs/proofs/ledger.md", ledger),
     "trust": ("docs/trust.md", trust),
     "peers": ("docs/comparison.md", peers),
 }
