@@ -241,11 +241,20 @@ class Rule:
 
         found: list[Budget] = []
         if min(left.values()) > 0:
-            found.append(type(self.budget)(**left))
+            found.append(self._largest_own(left, fits))
         if left.get("epsilon", 1.0) > 0:
             kinds = _OTHER_KINDS[type(self.budget)]
             found += [kind(most) for kind in kinds if (most := _largest(kind, fits)) > 0]
         return tuple(found)
+
+    def _largest_own(self, left: dict[str, float], fits: Callable[[Budget], bool]) -> Budget:
+        """Return the largest request of the kind of the budget under the count sums."""
+        if not isinstance(self.budget, ApproxDP):
+            return type(self.budget)(**left)
+        # After a rho, a release can cost less than its epsilon (proof 5).
+        delta = left["delta"]
+        searched = _largest(lambda epsilon: ApproxDP(epsilon, delta), fits)
+        return ApproxDP(max(left["epsilon"], searched), delta)
 
     def _largest_gaussian(self, left: dict[str, float]) -> tuple[Budget, ...]:
         """Return the largest requests under the count gaussian."""
@@ -317,7 +326,7 @@ def _epsilon_within(mu_squared: Fraction, delta: float) -> float:
     return epsilon
 
 
-def _largest(kind: type[PureDP | ZCDP], fits: Callable[[Budget], bool]) -> float:
+def _largest(kind: Callable[[float], Budget], fits: Callable[[Budget], bool]) -> float:
     """Return the largest amount of a kind that fits, as a short decimal."""
     low, high = 0.0, SMALLEST_REQUEST
     while fits(kind(high)) and high < LARGEST_REQUEST:
