@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 import dpcov
+from benchmark_tables import PARTS, Table, table_named
 from calibration import encoded, flat, moment, within
 from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
-from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalues
-from judged_tables import PARTS, Table, table_named
+from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic, eigenvalues
 from results import Kept, show, write
 
 COUNTS = (200, 2000, 20_000)
@@ -33,7 +33,7 @@ BUDGETS: tuple[tuple[str, dict[str, float]], ...] = (
 REPEATS = 10
 TABLES = [name for name in PARTS["tune"] if name != "levels"]  # whose 108 features take too long
 STATISTICS: dict[str, Statistic] = {
-    **NAMED,
+    **STATISTICS,
     "eigenvalues of correlations": eigenvalues(correlation=True),
 }
 LEVEL, LEAST = 0.95, 0.9  # coverage, and the least in the mean over cells

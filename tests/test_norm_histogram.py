@@ -43,7 +43,7 @@ def drawn(tail, n=20_000):
 
 @pytest.mark.parametrize("tail", ["light", "heavy"])
 @pytest.mark.parametrize("radius", [1.5, 3.0, 6.0])
-def test_counts_tell_how_much_squared_length_a_clip_takes(tail, radius):
+def test_counts_estimate_how_much_squared_norm_clipping_removes(tail, radius):
     norms = drawn(tail)
     taken = np.sum(np.maximum(norms**2 - radius**2, 0))
     found = counted(norms)
@@ -80,7 +80,7 @@ def test_a_tail_that_noise_hides_may_be_long():
 
 @pytest.mark.parametrize("law", [LOUD, ScalarLaplace(Fraction(15))])
 def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
-    """Far-out rows too few to show are in it: of all tables the one that the estimate misses."""
+    """The test includes a few far rows that are not detectable. The estimate misses them."""
     norms = np.append(drawn("light", 2000), [40.0, 50.0])
     taken, lost = np.sum(np.maximum(norms**2 - 2.0**2, 0)), np.sum(np.maximum(norms - 2.0, 0))
     ends, rng = bin_upper_ends(1.0, LONGEST), np.random.default_rng(0)
@@ -97,7 +97,7 @@ def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
 
 
 def test_where_noise_hides_how_long_most_rows_are_none_is_given_back():
-    """Of counts that are noise some are above 0; what they add would pass for variance."""
+    """Some counts of pure noise are above 0 and could be mistaken for variance."""
     noise = np.random.default_rng(0).normal(scale=20.0, size=20)
     ends = tuple(2.0 ** np.arange(20))
     few, many = (
@@ -151,7 +151,10 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
 
 
 def tail_by_hand(found):
-    """Rows that show by bin, and (weight, rows beyond by bin) of each hypothesis, row by row."""
+    """Return detectable rows by bin, and (weight, rows beyond by bin) of each hypothesis.
+
+    The function computes them row by row.
+    """
     m, sd = len(found.counts), found.noise.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
     windows = [found.counts[at] + found.counts[at + 1] for at in starts]
@@ -223,15 +226,15 @@ TABLES = {
 @pytest.mark.parametrize("radius", [0.05, 1.5, 6.0])
 def test_what_is_taken_is_that_of_the_stated_laws_row_by_row(name, radius):
     found = TABLES[name]
-    for told, excess in (
+    for reported, excess in (
         (found.squared_norm_loss(radius), lambda square: max(square - radius**2, 0)),
         (found.norm_loss(radius), lambda square: max(square**0.5 - radius, 0)),
     ):
         estimate, deviation = taken_by_hand(found, excess)
         if name in ("hidden", "nothing"):
-            assert told.estimate == 0
+            assert reported.estimate == 0
             estimate, deviation = 0, math.hypot(estimate, deviation)
-        assert told == pytest.approx((estimate, deviation), rel=1e-9)
+        assert reported == pytest.approx((estimate, deviation), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -55,7 +55,7 @@ def faulty(first: int, second: int) -> int:
     -------
     int
 
-    """
+    """  # noqa: D401  faulty on purpose
     return first + second
 
 
@@ -99,9 +99,10 @@ def _members(path: str) -> Iterator[str]:
 
 
 def _is_documented(value: Any) -> bool:
-    """Return True for a method or a property."""
+    """Return True for a method or a property, unless it is only a former name of another one."""
     kinds = (classmethod, staticmethod, property, cached_property)
-    return isinstance(value, kinds) or inspect.isfunction(value)
+    former = (inspect.getdoc(value) or "").startswith("Former name of")
+    return (isinstance(value, kinds) or inspect.isfunction(value)) and not former
 
 
 def _value(path: str) -> Any:

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
-UNKNOWN = 1 / np.sqrt(3)  # Standard deviation of a uniform value between -1 and 1.
-NOTHING_SHOWS = (
+# Standard deviation of a correlation about which the release says nothing: a uniform value between
+# -1 and 1.
+UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
+NO_SIGNAL_MESSAGE = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
 )
-NO_LAW = (
+UNKNOWN_ERROR_MESSAGE = (
     "The expected error is unknown, because this mechanism samples directions and does not add "
     "noise with a known distribution."
 )
@@ -116,7 +118,7 @@ def correlation_errors(
         return None
     draws, shaped = reading_generator(generator), Correlations().shaped
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
-    deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
+    deviations = np.where(np.isnan(found.deviations), UNKNOWN_CORRELATION_SD, found.deviations)
     below = shaped(release, below_noise(found.values, found.deviations))
     return CorrelationErrors(shaped(release, deviations), below)
 

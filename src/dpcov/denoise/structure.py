@@ -383,7 +383,7 @@ def _scales(release: Record) -> tuple[Vector, Vector, float] | None:
     center = np.zeros(p) if release.center is None else release.center.copy()
     # The entry for a missingness indicator sets a missing cell to 0 after centering. It does not
     # mix features, and such a column needs no center.
-    for at, mark in release.schema.gaps.items():
+    for at, mark in release.schema.missing_columns.items():
         if mixed[at, mark] != 0:
             mixed[at, mark] = center[at] = 0.0
     if np.any(mixed != np.diag(units)) or not np.all(units > 0) or d == p:

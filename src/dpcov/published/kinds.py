@@ -45,7 +45,7 @@ class _ByValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowTransform(_ByValue):
+class RowMap(_ByValue):
     """Affine map A (z - c) that a mechanism applied to the encoded features z.
 
     Attributes
@@ -71,7 +71,7 @@ class NoisyMatrix(_ByValue):
     lattice : Lattice
         Lattice of the transformed rows, with the clipping radius.
 
-    transform : RowTransform or None
+    transform : RowMap or None
         Map that the mechanism applied before it clipped the rows. None if there is no map.
 
     shift : int
@@ -86,7 +86,7 @@ class NoisyMatrix(_ByValue):
     """
 
     lattice: Lattice
-    transform: RowTransform | None
+    transform: RowMap | None
     shift: int
     units: Integers
     noise: MatrixLaw
@@ -127,7 +127,7 @@ class NoisyTrace(_ByValue):
     lattice : Lattice
         Lattice of the transformed rows, with the clipping radius.
 
-    transform : RowTransform or None
+    transform : RowMap or None
         Map that the mechanism applied before it clipped the rows. None if there is no map.
 
     value : int
@@ -139,7 +139,7 @@ class NoisyTrace(_ByValue):
     """
 
     lattice: Lattice
-    transform: RowTransform | None
+    transform: RowMap | None
     value: int
     noise: ScalarLaw
 

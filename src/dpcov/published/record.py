@@ -23,10 +23,10 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
-from dpcov.rows.moment import Lattice, longest_image, units_per_row
+from dpcov.rows.moment import Lattice, max_transformed_norm, units_per_row
 
 if TYPE_CHECKING:
     from typing import Self
@@ -249,7 +249,7 @@ class Record:
         return None if matrix is None else matrix.units
 
     @property
-    def transform(self) -> RowTransform | None:
+    def transform(self) -> RowMap | None:
         """Map that the mechanism applied before it clipped the rows, or None."""
         answer = self.find(NoisyMatrix) or self.find(NoisyTrace)
         return None if answer is None else answer.transform
@@ -358,7 +358,7 @@ class Record:
         longest = self.schema.effective_radius
         if self.linear_map is not None:
             exclusive = self.schema.indicators.values()
-            longest = longest_image(self.linear_map, self.center, longest, exclusive)
+            longest = max_transformed_norm(self.linear_map, self.center, longest, exclusive)
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:

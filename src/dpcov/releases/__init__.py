@@ -16,7 +16,7 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
-from dpcov.core.show.table import LONGEST, Row, Table
+from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
 from dpcov.published import record
@@ -308,7 +308,7 @@ class Release(Record):
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        dpcov.drowned : Warnings about means that are below the noise level.
+        dpcov.noise_warnings : Warnings about means that are below the noise level.
 
         Examples
         --------
@@ -731,9 +731,9 @@ class Release(Record):
                 )
                 for name, mean, own in figures
             ]
-            left = max(len(means) - LONGEST, 0)
+            left = max(len(means) - MAX_FULL_ROWS, 0)
             heads = ("", "mean", "std. deviation")
-            shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
+            shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
 

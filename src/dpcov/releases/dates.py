@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpcov.rows.dates import DAY, FIRST, LAST, SECOND
+from dpcov.rows.dates import DAY, FIRST_MOMENT, LAST_MOMENT, SECOND
 from dpcov.rows.schema import Date, Time
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def length(schema: Schema, name: str, value: float) -> Cell:
 def _date(column: Date | Time, value: float) -> Cell:
     """Return one value of a date or time feature as a cell."""
     moments = value * (DAY if isinstance(column, Date) else SECOND)
-    if math.isfinite(moments) and FIRST <= moments <= LAST:
+    if math.isfinite(moments) and FIRST_MOMENT <= moments <= LAST_MOMENT:
         return column.shown(value)
     return f"{value:.5g} {_unit(column)}" if math.isfinite(value) else value
 

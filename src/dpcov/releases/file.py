@@ -26,7 +26,7 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
 from dpcov.published.recomputed import check_guarantee, is_gaussian
@@ -342,7 +342,7 @@ def _answer_document(answer: Published, before: Published | None) -> dict[str, A
             }
 
 
-def _rows_document(lattice: Lattice, transform: RowTransform | None) -> dict[str, Any]:
+def _rows_document(lattice: Lattice, transform: RowMap | None) -> dict[str, Any]:
     """Return the document of a lattice and a map."""
     return {
         "lattice": {
@@ -563,7 +563,7 @@ def _integers(entries: list[LongInteger], order: int) -> AnyArray:
     return matrix
 
 
-def _rows(document: RowsDocument, schema: Schema) -> tuple[Lattice, RowTransform | None]:
+def _rows(document: RowsDocument, schema: Schema) -> tuple[Lattice, RowMap | None]:
     """Return the lattice and the map of the rows.
 
     Parameters
@@ -615,7 +615,7 @@ def _rows(document: RowsDocument, schema: Schema) -> tuple[Lattice, RowTransform
     return lattice, transform
 
 
-def _transform(document: TransformDocument | None, schema: Schema) -> RowTransform | None:
+def _transform(document: TransformDocument | None, schema: Schema) -> RowMap | None:
     """Return the map of the rows, or None."""
     if document is None:
         return None
@@ -626,7 +626,7 @@ def _transform(document: TransformDocument | None, schema: Schema) -> RowTransfo
     assert matrix is not None  # noqa: S101  for type checkers: there are entries
     if not 1 / np.linalg.cond(matrix) > MIN_SINGULAR_VALUE_RATIO:
         raise ValueError("the linear map is not invertible")
-    return RowTransform(matrix, np.array(document.center))
+    return RowMap(matrix, np.array(document.center))
 
 
 def _require_possible_count(release: Release) -> None:

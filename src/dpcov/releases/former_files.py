@@ -23,7 +23,7 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
 from dpcov.published.record import NOT_PRIVATE, Group
@@ -314,7 +314,7 @@ class _Moment(NamedTuple):
     """
 
     lattice: Lattice
-    transform: RowTransform | None
+    transform: RowMap | None
     units: Integers | None
     noise: MatrixLaw | None
 
@@ -345,13 +345,13 @@ def _moment(document: FormerDocument) -> _Moment:
     return _Moment(lattice, _transform(document), published, noise)
 
 
-def _transform(document: FormerDocument) -> RowTransform | None:
+def _transform(document: FormerDocument) -> RowMap | None:
     """Return the map of the rows, or None."""
     matrix = square(document.linear_map)
     if matrix is None:
         return None
     center = np.zeros(len(matrix)) if document.center is None else np.array(document.center)
-    return RowTransform(matrix, center)
+    return RowMap(matrix, center)
 
 
 def _answers(document: FormerDocument, moment: _Moment) -> Iterator[tuple[Query, Published]]:

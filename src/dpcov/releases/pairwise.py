@@ -40,7 +40,7 @@ MAX_NAMED_COLUMNS = 5
 
 def has_gaps(schema: Schema) -> bool:
     """Return True if some columns use means and covariances of the available cells."""
-    return bool(schema.gaps)
+    return bool(schema.missing_columns)
 
 
 def completed(schema: Schema, moments: Array, t: float, *, least: float | None = None) -> Array:
@@ -120,7 +120,7 @@ def _pairs(schema: Schema, moments: Array, t: float) -> tuple[Array, Array, Arra
 
     """
     at = np.array([j for j, feature in enumerate(schema.features) if feature.variable])
-    gaps = np.array([schema.gaps.get(j, -1) for j in at.tolist()])
+    gaps = np.array([schema.missing_columns.get(j, -1) for j in at.tolist()])
     has = gaps >= 0
     # The moment contains the sum of u twice, because u equals its square. The noise off the
     # diagonal has half of the variance.
@@ -248,7 +248,7 @@ def least_rows(release: Release) -> float:
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
     spreads = [1 / release.intercept() ** 2]
     if release.linear_map is not None:  # the indicators are converted from transformed rows
-        marks = np.linalg.inv(release.linear_map)[list(release.schema.gaps.values())]
+        marks = np.linalg.inv(release.linear_map)[list(release.schema.missing_columns.values())]
         spreads += np.sum(marks**2, axis=1).tolist()
     return max(
         1.0, MIN_ROW_COUNT_SNR * math.sqrt(variance) * release.lattice.step**2 * max(spreads)
@@ -330,7 +330,7 @@ def missing_shares(release: Release) -> dict[str, float]:
         return {}
     rows, count = np.diag(rows_by_pair(release)), max(release.count(), 1.0)
     shares = dict(zip(release.columns, (1 - rows / count).tolist(), strict=True))
-    names = [release.schema.features[j].name for j in release.schema.gaps]
+    names = [release.schema.features[j].name for j in release.schema.missing_columns]
     return {name: shares[name] for name in names}
 
 
