@@ -112,7 +112,8 @@ def spend(ledger: Ledger, *budgets: Budget) -> Account:
 def unchained(path: Path) -> None:
     """Make a ledger what the version before the chain would have written."""
     db = sqlite3.connect(path, isolation_level=None)
-    db.execute("DROP TABLE chain")
-    db.execute("DELETE FROM sqlite_sequence WHERE name = 'chain'")
+    for table in ("chain", "results", "endings"):
+        db.execute(f"DROP TABLE {table}")
+        db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
     db.execute("PRAGMA user_version = 1")
     db.close()

@@ -193,7 +193,9 @@ def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) 
 
 
 def test_the_guarantee_booked_is_that_of_the_release(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "x.ledger", dpcov.ApproxDP(3.0, 1e-6), dataset="wards")
+    ledger = Ledger.create(
+        tmp_path / "x.ledger", dpcov.ApproxDP(3.0, 1e-6), dataset="wards", count="sums"
+    )
     for request in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-9, "mechanism": "gaussian"}):
         made = dpcov.release(DATA, **BOUNDS, ledger=ledger.path, dataset="wards", **request)
         entry = ledger.account().entries[-1]

@@ -81,7 +81,10 @@ def offered(line: str, folder: Path) -> list[str]:
     ("line", "found"),
     [
         ("dpcov rep", ["report"]),
-        ("dpcov ledger ", ["add-budget", "create", "migrate", "show", "verify"]),
+        (
+            "dpcov ledger ",
+            ["add-budget", "create", "migrate", "renew", "report", "show", "verify"],
+        ),
         ("dpcov sch", ["schema"]),
         ("dpcov schema migrate --f", ["--force"]),
         ("dpcov release p.csv --mechanism nuc", ["nuclear-laplace"]),

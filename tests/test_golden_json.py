@@ -56,6 +56,7 @@ LINES = [
     "ledger verify l.db",
     "ledger migrate old.db",
     "ledger add-budget l.db --epsilon 1",
+    "ledger renew l.db --dataset second",
     "release people.csv --schema people.toml --epsilon 20 --seed 1 --out new.json",
     "key create new.key",
     "sign r.json --key lab.key",

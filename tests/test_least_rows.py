@@ -49,7 +49,9 @@ def sources(folder):
 
 @pytest.mark.parametrize("name", NEEDING)
 def test_a_public_number_of_rows_that_is_too_small_is_refused_before_the_spend(tmp_path, name):
-    ledger = Ledger.create(tmp_path / "L", ApproxDP(10, 1e-4), neighbors=Neighbors.REPLACE_ONE)
+    ledger = Ledger.create(
+        tmp_path / "L", ApproxDP(10, 1e-4), neighbors=Neighbors.REPLACE_ONE, count="sums"
+    )
     asked = {"schema": SCHEMA, "ledger": ledger, "mechanism": name, "neighbors": "replace-one"}
     for data in sources(tmp_path).values():
         with pytest.raises(MechanismError) as caught:

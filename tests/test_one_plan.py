@@ -74,7 +74,9 @@ def test_what_is_run_is_what_was_calibrated_before_booking(name, monkeypatch, tm
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(10.0))
     delta = {"delta": 1e-9} if name == "gaussian" else {}
     if delta:
-        ledger = Ledger.create(tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None))
+        ledger = Ledger.create(
+            tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None), count="sums"
+        )
     asked = {"lower": 0, "upper": 1, "epsilon": 1.0, "mechanism": name, **delta}
     request = api.prepare(TABLE, ledger=ledger, **asked)
     made = request.run()

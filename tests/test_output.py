@@ -186,12 +186,12 @@ from dpcov.api import Request
 from dpcov.cli import main
 read, write = os.pipe()
 os.dup2(write, 1)
-run = Request.run
+draw = Request.draw
 def late(self):
-    made = run(self)
+    made = draw(self)
     os.close(read)
     return made
-Request.run = late
+Request.draw = late
 main()
 """
 

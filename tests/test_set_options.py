@@ -91,7 +91,7 @@ def test_the_command_refuses_in_a_sentence_and_spends_nothing(
         '[columns]\na = {kind = "numeric", lower = 0, upper = 1}\n'
         'b = {kind = "numeric", lower = 0, upper = 1}\n'
     )
-    ledger = Ledger.create("l.db", ApproxDP(1.0, 1e-5))
+    ledger = Ledger.create("l.db", ApproxDP(1.0, 1e-5), count="sums")
     line = "release t.csv --schema s.toml --out r.json --ledger l.db --epsilon 0.5 --delta 1e-6"
     whole = [*line.split(), "--mechanism", "heavy-tailed", "--set"]
     with pytest.raises(SystemExit) as ended:

@@ -221,7 +221,7 @@ def test_bounds_alone_serve_and_an_empty_frame_is_released(cluster):
 def test_what_can_not_be_released_is_refused_before_anything_is_booked(cluster, tmp_path):
     table = table_for(PLAIN)
     rows = frame(cluster, table)
-    ledger = Ledger.create(tmp_path / "l.ledger", ApproxDP(9.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l.ledger", ApproxDP(9.0, 1e-5), count="sums")
     for mechanism in ("stable-covariance", "whitened"):
         with pytest.raises(MechanismError, match="needs all rows in memory"):
             dpcov.release(

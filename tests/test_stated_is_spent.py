@@ -109,7 +109,7 @@ def test_what_is_stated_and_recorded_is_what_the_rounds_spend(
 ):
     kinds = {"epsilon": PureDP, "rho": ZCDP}
     whole = ApproxDP(**budget) if "delta" in budget else kinds[next(iter(budget))](**budget)
-    ledger = Ledger.create(tmp_path / "l", whole, neighbors=Neighbors(neighbors))
+    ledger = Ledger.create(tmp_path / "l", whole, neighbors=Neighbors(neighbors), count="sums")
     made = dpcov.release(
         table(columns),
         schema=schema(columns, unit),
@@ -140,7 +140,7 @@ def test_control_a_file_that_states_less_is_noticed():
 
 def test_pure_noise_leaves_the_delta_of_a_ledger(tmp_path):
     """Ten such releases fit a ledger of (10, 1e-6); a second one was refused before."""
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(10.0, 1e-6))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(10.0, 1e-6), count="sums")
     asked = {"schema": schema(2), "epsilon": 1.0, "delta": 1e-6, "ledger": ledger, "threads": 1}
     for _ in range(10):
         assert dpcov.release(table(2, 200), **asked).guarantee.budget == PureDP(1.0)
@@ -152,7 +152,9 @@ def test_groups_with_pure_noise_spend_no_delta_together(neighbors, tmp_path):
     reported = schema(2).model_dump()
     reported["columns"]["g"] = {"kind": "categorical", "levels": ["u", "v"]}
     frame = table(2, 300).assign(g=np.where(np.arange(300) % 3, "u", "v"))
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-6), neighbors=Neighbors(neighbors))
+    ledger = Ledger.create(
+        tmp_path / "l", ApproxDP(1.0, 1e-6), neighbors=Neighbors(neighbors), count="sums"
+    )
     made = release_by(
         frame,
         "g",

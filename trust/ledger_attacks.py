@@ -228,7 +228,7 @@ def mixes(count: int) -> list[Figure]:
     worst, spends = 0.0, 0
     with TemporaryDirectory() as place:
         for number in range(count):
-            ledger = Ledger.create(Path(place) / f"{number}.ledger", budget)
+            ledger = Ledger.create(Path(place) / f"{number}.ledger", budget, count="sums")
             for _ in range(60):
                 size = chance.uniform(0.02, 0.5)
                 choices: list[Budget] = [PureDP(size), ZCDP(size**2 / 8), ApproxDP(size, 2e-9)]

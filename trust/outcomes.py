@@ -127,7 +127,7 @@ class Book:
         if self._seen.get(kind, ENTRIES) >= ENTRIES:
             self._number += 1
             path = self._folder / f"{self._number}.ledger"
-            self._open[kind] = path, Ledger.create(path, ApproxDP(1e9, 0.5))
+            self._open[kind] = path, Ledger.create(path, ApproxDP(1e9, 0.5), count="sums")
             self._seen[kind] = 0
         return self._open[kind]
 

@@ -147,7 +147,9 @@ def seeded(quick: bool) -> list[Figure]:
                     unstamped += not all(says)
                 else:
                     false_stamps += any(says)
-        ledger = Ledger.create(Path(folder) / "l", ApproxDP(1.0, 0.5), neighbors="add-remove")
+        ledger = Ledger.create(
+            Path(folder) / "l", ApproxDP(1.0, 0.5), neighbors="add-remove", count="sums"
+        )
         for epsilon in (0.1, 0.2):
             with contextlib.suppress(LedgerError):
                 dpcov.release(table(50), lower=0, upper=1, epsilon=epsilon, seed=1, ledger=ledger)

@@ -235,7 +235,7 @@ def test_the_data_is_read_at_most_as_often_as_stated(case):
 
 @each_case
 def test_a_stream_answers_every_question_of_a_mechanism_and_is_booked(case, tmp_path):
-    ledger = Ledger.create(tmp_path / "l", case.budget, neighbors=case.neighbors)
+    ledger = Ledger.create(tmp_path / "l", case.budget, neighbors=case.neighbors, count="sums")
     before = ledger.account().to_json()
     stream = as_arrow(table(case.enough)).to_reader()
     asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
@@ -374,7 +374,9 @@ def test_a_refusal_is_spent_and_says_the_same_of_every_table(case, tmp_path, mon
     monkeypatch.setattr(Entropy, "system", lambda: Entropy.seeded(1))
     texts, few = set(), BUDGETS[case.name].too_few
     for i, values in enumerate((table(few), table(few, seed=1), table(few + 9) * 1e-3)):
-        ledger = Ledger.create(tmp_path / str(i), case.budget, neighbors=case.neighbors)
+        ledger = Ledger.create(
+            tmp_path / str(i), case.budget, neighbors=case.neighbors, count="sums"
+        )
         asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
         # A stream, whose number of rows is not known before the spend.
         names = [f"x{j}" for j in range(values.shape[1])]

@@ -256,7 +256,7 @@ def test_extreme_scales_give_a_mean_and_intervals_that_hold_the_truth(scale):
 
 
 def test_a_refusal_is_booked_like_a_result(tmp_path):
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5), count="sums")
     budget = {"epsilon": 1.0, "delta": 1e-6, "ledger": ledger}
     with pytest.raises(MechanismRefused):
         mean_and_variance([1.0, 2.0], **budget)
@@ -272,7 +272,7 @@ def test_a_seeded_result_says_so_and_is_not_booked(tmp_path):
     column = np.random.default_rng(1).normal(size=5000)
     assert released(column, 3) == released(column, 3)
     assert released(column, 3).reproducible
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5), count="sums")
     with pytest.raises(LedgerError, match="with a seed"):
         mean_and_variance(column, epsilon=1.0, delta=1e-6, ledger=ledger, seed=1)
     assert not ledger.account().entries
@@ -280,7 +280,7 @@ def test_a_seeded_result_says_so_and_is_not_booked(tmp_path):
 
 @pytest.mark.parametrize("values", [["secret"], [[1.0, 2.0]], 5.0, [[1.0], "secret"]])
 def test_what_is_no_column_of_numbers_is_refused_without_quoting_it(values, tmp_path):
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5), count="sums")
     with pytest.raises(SourceError) as caught:
         mean_and_variance(values, epsilon=1.0, delta=1e-6, ledger=ledger)
     assert "secret" not in str(caught.value)
