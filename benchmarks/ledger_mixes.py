@@ -74,7 +74,8 @@ def _matrix_rounds(
     made: additive.Calibration, lattice: Lattice, relation: Neighbors
 ) -> Iterator[tuple[Fraction, Fraction]]:
     at = lattice if made.counts is None else lattice.relative()
-    yield Fraction(at.frobenius_squared(relation)), made.matrix.variance
+    matrix: Any = made.matrix  # Gaussian noise has a variance
+    yield Fraction(at.frobenius_squared(relation)), matrix.variance
     # Under replace-one the bound for the matrix covers the trace, whose noise is the same.
     if made.trace is not None and relation == Neighbors.ADD_REMOVE:
         yield Fraction(at.unit_bound) ** 2, made.trace.variance

@@ -41,9 +41,9 @@ def test_intervals_by_the_law_alone_are_for_the_shortened_rows_and_miss_the_othe
         release, "covariance", sampling=False, for_clipped_rows=True, generator=draws
     )
     short, whole = (
-        np.diag(calibration.NAMED["covariance"].shaped(release, values))[:2]
+        np.diag(calibration.STATISTICS["covariance"].shaped(release, values))[:2]
         for moment in (calibration.shortened(release, rows), calibration.moment(release, rows))
-        for values in calibration.NAMED["covariance"].values(release, moment[None])
+        for values in calibration.STATISTICS["covariance"].values(release, moment[None])
     )
     low, high = np.diag(found.low)[:2], np.diag(found.high)[:2]
     slack = 0.5 * (high - low)  # the seeded draw is outside of its 95% interval
