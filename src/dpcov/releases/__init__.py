@@ -24,6 +24,7 @@ from dpcov.published.kinds import NoisyCount
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
+from dpcov.releases.coherent import coherent_moments
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ SEEDED = "NOT PRIVATE: made with a seed, for tests only."
 NAMED = 5  # Number of features that the short form of a release names.
 ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
 LARGEST_FILE = 2**33  # Bytes. The largest possible schema needs less.
+COHERENT = "coherent means and covariances"  # name in `Record.memory`
 SMALLEST_VARIANCE = 1e-12  # Variance of an encoded feature. Below it, all correlations are 0.
 
 
@@ -251,7 +253,7 @@ class Release(Record):
         True
 
         """
-        mean, _ = self._encoded()
+        mean, _ = self._coherent()
         return self.centers + self.scales * mean
 
     def covariance(self) -> Matrix:
@@ -282,7 +284,7 @@ class Release(Record):
         True
 
         """
-        _, covariance = self._encoded()
+        _, covariance = self._coherent()
         return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
@@ -313,14 +315,7 @@ class Release(Record):
         True
 
         """
-        _, covariance = self._encoded()
-        variances = np.diag(covariance)
-        flat = variances <= SMALLEST_VARIANCE
-        deviations = np.sqrt(np.where(flat, 1.0, variances))
-        correlation = covariance / np.outer(deviations, deviations)
-        correlation[flat, :] = correlation[:, flat] = 0.0
-        np.fill_diagonal(correlation, 1.0)
-        return np.clip(correlation, -1.0, 1.0)
+        return _correlation(self._coherent()[1])
 
     @property
     def uninformative(self) -> bool:
@@ -331,7 +326,7 @@ class Release(Record):
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
-        correlation = self.correlation()
+        correlation = _correlation(self._encoded()[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
     @property
@@ -343,6 +338,23 @@ class Release(Record):
     def scales(self) -> Vector:
         """Data units in one unit of each encoded feature, shape (p,)."""
         return np.array([feature.scale for feature in self.schema.variables])
+
+    def _coherent(self) -> tuple[Matrix, Matrix]:
+        """Compute the coherent means and covariances of the encoded features, once.
+
+        Without denoising, the estimate stays as it is.
+        """
+        if COHERENT not in self.memory:
+            mean, covariance = self._encoded()
+            if self.denoise != "none":
+                noise = np.ones(len(mean))
+                if self.linear_map is not None:
+                    at = [j for j, one in enumerate(self.schema.features) if one.variable]
+                    noise = np.linalg.norm(np.linalg.inv(self.linear_map), axis=1)[at]
+                mean, covariance = coherent_moments(self.schema, mean, covariance, noise)
+            self.memory[COHERENT] = mean, covariance
+        found: tuple[Matrix, Matrix] = self.memory[COHERENT]
+        return found
 
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Compute the mean and the covariance of the encoded features.
@@ -624,6 +636,17 @@ class Release(Record):
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
+
+
+def _correlation(covariance: Matrix) -> Matrix:
+    """Return the correlations of a covariance, with 0 beside a variance that is 0."""
+    variances = np.diag(covariance)
+    flat = variances <= SMALLEST_VARIANCE
+    deviations = np.sqrt(np.where(flat, 1.0, variances))
+    correlation = covariance / np.outer(deviations, deviations)
+    correlation[flat, :] = correlation[:, flat] = 0.0
+    np.fill_diagonal(correlation, 1.0)
+    return np.clip(correlation, -1.0, 1.0)
 
 
 def load(path: str | Path) -> Release:
