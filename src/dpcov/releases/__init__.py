@@ -24,7 +24,7 @@ from dpcov.published.kinds import NoisyCount
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
-from dpcov.releases.coherent import coherent_moments
+from dpcov.releases.coherent import coherent_moments, with_other
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 
 if TYPE_CHECKING:
@@ -631,6 +631,7 @@ class Release(Record):
                 )
                 for name, mean, own in figures
             ]
+            means = with_other(self.schema, self.mean(), means, deviation=1)
             left = max(len(means) - LONGEST, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))

@@ -31,6 +31,7 @@ from dpcov.rows.schema import Categorical, Numeric
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
+    from dpcov.core.show.table import Cell, Row
     from dpcov.rows.schema import Schema
 
 # Largest negative eigenvalue that counts as a rounding error, as a fraction of the largest one.
@@ -41,6 +42,7 @@ ROUNDS = 10
 MOST_REPEATED = 300
 SETTLED = 1e-3  # Largest change of the last projection, as a fraction of all changes.
 TINY = 1e-300  # Smallest divisor.
+OTHER = "(other or missing)"
 FULL = 1 - 1e-12  # Smallest sum of shares that leaves no row without a level.
 
 
@@ -100,6 +102,42 @@ def coherent_moments(
     units = np.outer(width, width)
     low, high = (bound * units for bound in _frechet_bounds(share, share))
     return mean, nearest_with_blocks(near, blocks, noise, (low, high))
+
+
+def with_other(schema: Schema, mean: Vector, rows: Sequence[Row], *, deviation: int) -> list[Row]:
+    """Add a row for the cells without a level, after the levels of a column.
+
+    A column whose levels add up to 1 gets no row.
+
+    Parameters
+    ----------
+    schema : Schema
+        Declaration of the columns.
+
+    mean : ndarray, shape (p,)
+        Means of the variables.
+
+    rows : sequence of Row, length p
+        Table row of each variable, which starts with the mean.
+
+    deviation : int
+        Position of the standard deviation in a row.
+
+    Returns
+    -------
+    list of Row
+        Rows with the shares and the standard deviations of the other cells.
+
+    """
+    found = list(rows)
+    for name, column in reversed(schema.encoded_columns.items()):
+        at = [j for j, one in enumerate(schema.variables) if one.column == name]
+        share = 1 - float(mean[at].sum())
+        if isinstance(column, Categorical) and share > 1 - FULL:
+            cells: list[Cell] = [None] * len(rows[0][1])
+            cells[0], cells[deviation] = share, math.sqrt(share * (1 - share))
+            found.insert(at[-1] + 1, (f"{name}={OTHER}", cells))
+    return found
 
 
 def _differs(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> bool:
