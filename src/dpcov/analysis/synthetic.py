@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 COPULA = "copula of synthetic rows"  # name in `Release.memory`
-FEWEST_ROWS = 2000
+FEWEST_ROWS = 2000  # Smallest number of rows that are drawn.
 EXACT = 1e-6  # Largest rounding error of a whole number.
 
 
 def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     """Draw synthetic rows with the means, variances and correlations of the release.
 
-    The means and variances of numbers, counts, flags and categories are those of the release, apart
-    from sampling errors. The correlations are approximately those of the release.
+    Numbers, counts, flags and categories keep the released means and variances, apart from sampling
+    errors. The correlations are approximately the released correlations.
 
     Parameters
     ----------

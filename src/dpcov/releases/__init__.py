@@ -232,7 +232,8 @@ class Release(Record):
         Returns
         -------
         ndarray, shape (p,)
-            Means in the units of the data, in the order of `columns`.
+            Means in the units of the data, in the order of `columns`. Unless `denoise` is ``none``,
+            means lie within the bounds, and the shares of a category add up to at most 1.
 
         Raises
         ------
