@@ -27,7 +27,7 @@ help: ## List the targets
 	$(PIP) --no-build-isolation --require-hashes --requirement requirements/spark.txt
 	@touch $@
 
-demo: .venv/ready-demo ## Run the demo on a bundled health table
+demo: .venv/ready-demo ## Run the demo on a bundled table of simulated hospital visits
 	@$(BIN)/dpcov demo
 
 test: .venv/ready-test ## Run all tests except the slow ones and the tests of the papers
@@ -55,12 +55,16 @@ lint: .venv/ready-lint ## Check style and imports; print code lines by package
 	$(BIN)/python tools/prose.py
 	$(BIN)/python benchmarks/lines.py
 
+docstrings: .venv/ready-docs ## Check the docstrings of all public names
+	$(BIN)/python tools/docstrings.py
+
 prose: .venv/ready-lint ## Check the prose of documentation, docstrings, comments and messages
 	$(BIN)/python tools/prose.py $(ARGS)
 
 types: .venv/ready-lint ## Check types
 	$(BIN)/mypy
 	MYPYPATH=src $(BIN)/mypy tests/typing_cases.py
+	$(BIN)/mypy --config-file tools/mypy.ini
 
 data: .venv/ready-bench ## Download the public tables that the repository does not contain
 	$(BIN)/python benchmarks/fetch.py
@@ -68,9 +72,9 @@ data: .venv/ready-bench ## Download the public tables that the repository does n
 # The scripts of benchmarks/ by their file names: make bench NAME=missing. Those that measure scaling need all
 # BLAS threads, the others have one.
 NAME ?= bench
-ALL_THREADS := bench scaling engines csv_files frames
-IN_FOLDERS := PYTHONPATH=benchmarks:experiments:benchmarks/arena:tests
-script = $(firstword $(wildcard benchmarks/$(NAME).py benchmarks/arena/$(NAME).py examples/$(NAME).py))
+ALL_THREADS := bench scaling engines frames
+IN_FOLDERS := PYTHONPATH=benchmarks:experiments:benchmarks/mechanisms:tests
+script = $(firstword $(wildcard benchmarks/$(NAME).py benchmarks/mechanisms/$(NAME).py examples/$(NAME).py))
 
 bench: .venv/ready-bench .venv/ready-test ## Run a script of benchmarks/ (NAME=missing ARGS=...)
 	$(if $(script),,$(error There is no script $(NAME) in benchmarks/))
@@ -83,16 +87,17 @@ entrants: .venv/ready-bench ## Measure errors now, at an earlier commit and of o
 		$(if $(SEEDS),--seeds $(SEEDS))
 
 # Targets of version 0.2 and the scripts that they ran. They go in version 0.5.
-FORMER := ways bench-scaling peers arena frontier estimates judge notebooks csv reads persons spark accuracy engines \
-	frames analysis discriminant precision denoising pictures plan-calibration ridge-comparison calibration \
-	interval-coverage tried missing counts mahalanobis report-picture
+FORMER := ways bench-scaling peers arena estimates judge notebooks reads persons spark accuracy engines \
+	frames denoising pictures plan-calibration ridge-comparison calibration interval-coverage missing \
+	mahalanobis report-picture
 bench-scaling: NAME = scaling
-csv: NAME = csv_files
+arena: NAME = mechanism_benchmark
 arena: ARGS = --processes 2
+judge: NAME = acceptance
 judge: ARGS = $(PART)
 calibration: ARGS = $(PART) $(SEEDS)
 estimates: ARGS = $(BEFORE) $(if $(SEEDS),--seeds $(SEEDS))
-$(filter-out bench-scaling csv,$(FORMER)): NAME = $(subst -,_,$@)
+$(filter-out bench-scaling arena judge,$(FORMER)): NAME = $(subst -,_,$@)
 $(FORMER):
 	@echo "make $@ is deprecated: use make bench NAME=$(NAME)$(if $(ARGS), ARGS=\"$(ARGS)\")" >&2
 	@$(MAKE) --no-print-directory bench NAME=$(NAME) ARGS="$(ARGS)"
@@ -113,7 +118,7 @@ mutants: .venv/ready-test ## Plant small faults in the modules that carry the gu
 figures: .venv/ready-bench ## Put measured results into the documentation
 	$(BIN)/python benchmarks/figures.py
 
-docs: .venv/ready-docs ## Build the documentation site in docs/_build
+docs: .venv/ready-docs docstrings ## Build the documentation site in docs/_build
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going --quiet --jobs auto docs docs/_build
 
 LOCK_OF := uv pip compile --quiet --constraint constraints.txt \
@@ -140,6 +145,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-papers test-peers test-spark lint types prose data wheel bench entrants reproduce \
+.PHONY: help demo test test-slow test-papers test-peers test-spark lint docstrings types prose data wheel bench entrants reproduce \
 	reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
 

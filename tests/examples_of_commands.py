@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dpcov import cli
+from dpcov import cli, signatures
 from dpcov.analysis import declared
 from dpcov.api import release
 from dpcov.api.ledger import Ledger
@@ -27,14 +27,14 @@ ANALYSES = {name: found.example for name, found in declared.commands().items()}
 
 
 def write_all(folder: Path, seed: int | None = None) -> None:
-    """Every file that an example reads."""
+    """Write every file that an example reads."""
     for name, content in written(seed).items():
         (folder / name).write_bytes(content)
 
 
 @cache
 def written(seed: int | None) -> dict[str, bytes]:
-    """Made once for all tests of a process."""
+    """Return the files, made once for all tests of a process."""
     with TemporaryDirectory() as folder:
         make_all(Path(folder), seed)
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
@@ -44,6 +44,9 @@ def make_all(folder: Path, seed: int | None) -> None:
     table, schema = write_people(folder)
     made = release(table, schema=schema, epsilon=20.0, mechanism="matrix-laplace", seed=seed)
     made.save(folder / "people.release.json")
+    signatures.create_key(folder / "lab.key")
+    made.save(folder / "people.signed.json")
+    signatures.sign(folder / "people.signed.json", folder / "lab.key")
     for name in ("people", "old"):
         Ledger.create(folder / f"{name}.ledger", PureDP(2.0))
     unchained(folder / "old.ledger")
@@ -51,7 +54,7 @@ def make_all(folder: Path, seed: int | None) -> None:
 
 
 def fresh(name: str, suffix: str = "") -> str:
-    """The example of a command, its output a new file; one by `suffix` where it has none."""
+    """Return the example of a command with a new file as output; `suffix` if it has none."""
     words = EXAMPLES[name].split()
     if "--out" in words:
         at = words.index("--out") + 1
@@ -59,4 +62,5 @@ def fresh(name: str, suffix: str = "") -> str:
     elif suffix:
         words += ["--out", f"new{suffix}"]
     words += ["--mechanism", "matrix-laplace"] if name == "plan" else []  # all of them take long
-    return " ".join(words).replace("ledger create people", "ledger create new")
+    line = " ".join(words).replace("ledger create people", "ledger create new")
+    return line.replace("key create lab", "key create new")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpcov.analysis.marginals import MOST_VALUES, Marginal, marginal
+from dpcov.analysis.marginals import MAX_VALUES, Marginal, marginal
 
 # Probability of each part of a fine grid of a standard normal variable.
 GRID = np.linspace(-8.5, 8.5, 200_001)
@@ -46,7 +46,7 @@ def test_a_whole_number_has_the_mean_and_any_possible_variance(upper, mean, time
 
 
 def test_very_many_whole_numbers_get_a_distribution_that_is_not_whole():
-    found = marginal(0.3, 0.05, (0, 50 * MOST_VALUES))
+    found = marginal(0.3, 0.05, (0, 50 * MAX_VALUES))
     assert not found.steps
     assert moments(found)[1] == pytest.approx(0.05, rel=0.001)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import random
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from dpcov.cli import json_schemas
 from dpcov.core.files import check_writable, write
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import NotReleasedError, OutputError, ReleaseError
-from dpcov.published.kinds import NoisyTrace
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace
 from dpcov.releases import Release, largest_file
 from dpcov.rows.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
@@ -113,7 +115,7 @@ def text(tmp_path_factory) -> str:
 
 
 def refusal(path: Path, text: str) -> str | None:
-    """What loading `text` says; None if it loads. Any other error than ReleaseError escapes."""
+    """Return the refusal of `text`, or None if it loads. Only a ReleaseError counts."""
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
         Release.load(path).correlation()
@@ -182,7 +184,7 @@ def test_a_changed_file_is_refused_with_its_position(tmp_path: Path, text: str, 
         assert message is not None, value
         assert message.isprintable()
         assert len(message) < 1000
-        assert "is no valid release file: " in message
+        assert "is not a valid release file: " in message
         assert "must be" not in message.split("file: ")[1].split(":")[0], "no position"
 
 
@@ -301,7 +303,7 @@ def test_entries_too_large_to_compute_with_are_refused() -> None:
     damaged = np.full_like(made.second_moment(), 1e200)
     damaged[-1, -1] = 1e-200
     for ask in (Release.covariance, Release.correlation, Release.mean):
-        with pytest.raises(ReleaseError, match="too large to compute with"):
+        with pytest.raises(ReleaseError, match="numbers that are too large"):
             ask(replace(made, denoised=damaged))
 
 
@@ -341,18 +343,18 @@ def test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows(
 
 @pytest.mark.parametrize("columns", [1, 30, 200])
 @pytest.mark.parametrize("epsilon", [1e-2, 100.0, 1e4])
-def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, epsilon) -> None:
+def test_no_file_is_larger_than_the_space_that_is_reserved(tmp_path, columns, epsilon) -> None:
     table = np.random.default_rng(0).uniform(-1, 1, (500, columns))
     made = dpcov.release(table, lower=-1, upper=1, epsilon=epsilon)
     made.save(path := tmp_path / "r.json")
-    room = largest_file(made.schema, made.lattice.dimension)
-    assert path.stat().st_size < room
+    space = largest_file(made.schema, made.lattice.dimension)
+    assert path.stat().st_size < space
     if (columns, epsilon) == (200, 1e4):  # two pilots with entries of full length
-        assert path.stat().st_size > room / 3
+        assert path.stat().st_size > space / 3
 
 
 def test_no_variance_is_above_the_squared_half_range() -> None:
-    """However few rows a noisy count says; control: without the limit, some are."""
+    """A noisy count can be very small. Control: without the limit, some variances are larger."""
     rows = np.random.default_rng(1).uniform(-3, 3, (60, 4))
     plain = []
     for seed, epsilon in product(range(60), (0.1, 0.5)):
@@ -378,3 +380,34 @@ def test_releases_are_equal_where_all_their_fields_are():
     assert one != replace(one, rounds=(*one.rounds[:1], *other.rounds[1:]))
     assert one != replace(one, provenance={})
     assert one != "a release"
+
+
+def test_a_release_has_twelve_fields_and_twenty_five_names() -> None:
+    made = small()
+    assert len(fields(made)) <= 12
+    assert len([name for name in dir(made) if not name.startswith("_")]) <= 25
+    assert all(hasattr(made, name) for name in dir(made))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "part"),
+    [
+        ("sums", NoisySums, None), ("trace_noise", NoisyTrace, "noise"),
+        ("published_trace", NoisyTrace, "value"), ("count_noise", NoisyCount, "noise"),
+        ("published_count", NoisyCount, "value"),
+    ],
+)  # fmt: skip
+def test_former_attributes_work_with_a_warning(name, kind, part) -> None:
+    made = small()
+    with pytest.warns(FutureWarning, match=f"Release.{name} is deprecated"):
+        found = getattr(made, name)
+    answer = made.find(kind)
+    assert found == (answer if part is None else getattr(answer, part))
+    with pytest.raises(AttributeError, match="has no attribute 'published_counts'"):
+        _ = made.published_counts
+
+
+def test_a_copied_release_is_equal() -> None:
+    made = small()
+    assert copy.deepcopy(made) == made
+    assert pickle.loads(pickle.dumps(made)) == made

@@ -19,7 +19,7 @@ OURS = ("MAKE", "MFLAGS", "PIP_", "PYTHON", "PYTEST", "VIRTUAL_ENV", "COV_")
 
 
 def script() -> str:
-    """What the tutorial asks its reader to type and to save, as one shell session."""
+    """Return what the tutorial asks its reader to type and to save, as one shell session."""
     tutorial = pages.DOCS / "tutorial.md"
     steps = []
     for block in pages.blocks(tutorial.read_text(encoding="utf-8")):
@@ -33,7 +33,7 @@ def script() -> str:
 
 
 def newcomer() -> dict[str, str]:
-    """The environment without what this test run put into it; how packages are found stays."""
+    """Return the environment without variables of this test run; package indexes stay."""
     index = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"}
     return {
         name: value
@@ -59,9 +59,9 @@ def test_the_tutorial_takes_a_new_clone_to_a_release_and_a_report_in_ten_minutes
     assert done.returncode == 0, done.stderr[-3000:]
     assert time.monotonic() - start < TEN_MINUTES
     made = dpcov.load(clone / "visits.json")
-    assert made.columns == ("age", "smoker", "medicines", "pressure")
+    assert made.columns == ("age", "smoker", "medicines", "systolic")
     assert made.guarantee.budget == dpcov.PureDP(1.0)
-    assert (made.guarantee.unit.column, made.guarantee.unit.max_rows) == ("patient", 3)
+    assert (made.guarantee.unit.column, made.guarantee.unit.max_rows) == ("patient", 4)
     assert not made.reproducible
     page = (clone / "visits.html").read_text(encoding="utf-8")
     assert "<html" in page

@@ -36,26 +36,30 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Numeric, Schema
 
 # Largest share of rows that counts as 0. A table would need 10^6 rows to show one of them.
-LEAST_SHARE = 1e-6
+MIN_SHARE = 1e-6
 # Smallest number of simulated rows of a level whose correlations are corrected.
-FEWEST_OF_LEVEL = 20
+MIN_LEVEL_ROWS = 20
 GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a latent variable in numerical integrals.
 WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
 TERMS = 150  # Number of terms of the power series.
-PAIRS = 20_000  # Number of pairs in one batch.
+BATCH_PAIRS = 20_000  # Number of pairs in one batch.
 BISECTIONS = 25
-LARGEST = 0.9999  # Largest absolute value of a latent correlation.
-MOST_EXPLAINED = 0.9999  # Largest share of a latent variance that the categories explain.
+MAX_LATENT_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
+MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
 SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
 SIMULATED_NUMBERS = 10**6  # Largest number of cells in the simulated rows.
-FEWEST_ROWS, MOST_ROWS = 2**12, 2**15  # Limits of the number of simulated rows.
-CORRECTIONS = 30  # Largest number of corrections of the parameters.
-CLOSE = 0.006  # Largest error of a correlation that needs no further correction.
-RECOVERY = 1.5  # Factor of the other steps after an improvement.
-SLOW = 0.9  # Ratio of the squared errors of a pair above which its step is halved.
-LARGEST_STEP = 0.3  # Largest change of a latent correlation in one correction.
-PATIENCE = 6  # Number of corrections without an improvement after which the corrections end.
-IMPROVEMENT = 0.95  # Largest ratio of the sums of squared errors that counts as an improvement.
+MIN_ROWS, MAX_ROWS = 2**12, 2**15  # Limits of the number of simulated rows.
+MAX_CORRECTIONS = 30  # Largest number of corrections of the parameters.
+MAX_CORRELATION_ERROR = 0.006  # Largest error of a correlation that needs no further correction.
+RECOVERY_FACTOR = 1.5  # Factor of the other steps after an improvement.
+SLOW_RATIO = 0.9  # Ratio of the squared errors of a pair above which its step is halved.
+MAX_STEP = 0.3  # Largest change of a latent correlation in one correction.
+MAX_IDLE_CORRECTIONS = (
+    6  # Number of corrections without an improvement after which the corrections end.
+)
+IMPROVEMENT_RATIO = (
+    0.95  # Largest ratio of the sums of squared errors that counts as an improvement.
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class Parts:
             at = np.array([j for j, one in enumerate(schema.variables) if one.column == name])
             if isinstance(column, Categorical):
                 shares = np.append(mean[at], max(0.0, 1 - float(mean[at].sum())))
-                shares = np.where(shares > LEAST_SHARE, shares, 0.0)
+                shares = np.where(shares > MIN_SHARE, shares, 0.0)
                 shares /= shares.sum()
                 outcomes = np.flatnonzero(shares).tolist()
                 if len(outcomes) > 2:
@@ -208,7 +212,7 @@ def number(
 
     """
     missing = mean[1] if len(mean) > 1 else 0.0
-    present = max(1 - missing, LEAST_SHARE)
+    present = max(1 - missing, MIN_SHARE)
     about = mean[0] / present  # a missing cell adds 0 to the mean and to the mean square
     variance = max((variance + mean[0] ** 2) / present - about**2, 0.0)
     low, high, whole = column.lower, column.upper, None
@@ -461,8 +465,8 @@ def _of_pairs(scalars: Sequence[Scalar], target: Matrix, deviations: Vector) -> 
     lowest = (table * WEIGHTS) @ table[:, ::-1].T
     latent = np.eye(len(scalars))
     first, second = np.triu_indices(len(scalars), 1)
-    for start in range(0, len(first), PAIRS):
-        rows, columns = first[start : start + PAIRS], second[start : start + PAIRS]
+    for start in range(0, len(first), BATCH_PAIRS):
+        rows, columns = first[start : start + BATCH_PAIRS], second[start : start + BATCH_PAIRS]
         at = rows, columns
         products = coefficients[rows].T * coefficients[columns].T
         latent[at] = latent[columns, rows] = _bisected(
@@ -497,12 +501,15 @@ def _bisected(products: Matrix, lowest: Vector, highest: Vector, wanted: Vector)
     Returns
     -------
     ndarray, shape (k,)
-        Latent correlations, at most `LARGEST` in absolute value.
+        Latent correlations, at most `MAX_LATENT_CORRELATION` in absolute value.
 
     """
     alternating = products * np.where(np.arange(len(products)) % 2 == 0, -1.0, 1.0)[:, None]
     above, below = highest - products.sum(axis=0), lowest - alternating.sum(axis=0)
-    low, high = np.full(len(wanted), -LARGEST), np.full(len(wanted), LARGEST)
+    low, high = (
+        np.full(len(wanted), -MAX_LATENT_CORRELATION),
+        np.full(len(wanted), MAX_LATENT_CORRELATION),
+    )
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         found = np.zeros_like(middle)
@@ -541,7 +548,7 @@ class _Calibration:
         self._deviations = np.sqrt(np.maximum(np.diag(covariance)[at], 1e-300))
         self._levels = covariance[np.ix_(at[:k], at[:k])]
         self._gains = np.array([_gain(one) for one in parts.scalars])
-        rows = int(np.clip(SIMULATED_NUMBERS // len(at), FEWEST_ROWS, MOST_ROWS))
+        rows = int(np.clip(SIMULATED_NUMBERS // len(at), MIN_ROWS, MAX_ROWS))
         generator = np.random.default_rng(SEED)
         places = [generator.permutation(rows) for _ in parts.levels]
         self._uniform = (np.array(places).reshape(len(places), rows) + 0.5) / rows
@@ -551,7 +558,7 @@ class _Calibration:
         sizes = [len(one.features) for one in parts.levels]
         owners = np.repeat(np.arange(len(sizes)), sizes)
         alike = owners[:, None] == owners
-        self._apart = self._pairs(alike, np.diag(self._levels) * rows >= FEWEST_OF_LEVEL)
+        self._apart = self._pairs(alike, np.diag(self._levels) * rows >= MIN_LEVEL_ROWS)
         # Independent features are uncorrelated, so their simulated correlations are errors.
         self._chance = np.zeros_like(self._target)
         none = np.where(alike, self._levels, 0.0)
@@ -596,18 +603,21 @@ class _Calibration:
         steps = np.ones(self._target.shape)
         (dependence, cross, latent), errors = self._tried(self._levels, cross, self._latent)
         since = 0
-        for _ in range(CORRECTIONS):
-            if np.abs(errors).max(initial=0.0) < CLOSE or since > PATIENCE:
+        for _ in range(MAX_CORRECTIONS):
+            if (
+                np.abs(errors).max(initial=0.0) < MAX_CORRELATION_ERROR
+                or since > MAX_IDLE_CORRECTIONS
+            ):
                 break
-            change = np.clip(steps * errors / units, -LARGEST_STEP, LARGEST_STEP)
+            change = np.clip(steps * errors / units, -MAX_STEP, MAX_STEP)
             levels = dependence.levels + change[:k, :k] * np.outer(deviations[:k], deviations[:k])
             moved = self._bounded(cross + change[:k, k:] * deviations[:k, None])
             found, after = self._tried(levels, moved, latent + change[k:, k:])
             ratio = np.sum(after**2) / np.sum(errors**2)
-            since = 0 if ratio < IMPROVEMENT else since + 1
+            since = 0 if ratio < IMPROVEMENT_RATIO else since + 1
             if ratio < 1:
-                slow = after**2 > SLOW * errors**2
-                steps = np.where(slow, steps / 2, np.minimum(steps * RECOVERY, 1.0))
+                slow = after**2 > SLOW_RATIO * errors**2
+                steps = np.where(slow, steps / 2, np.minimum(steps * RECOVERY_FACTOR, 1.0))
                 (dependence, cross, latent), errors = found, after
             else:
                 steps = steps / 2
@@ -671,9 +681,11 @@ class _Calibration:
         gram = drawn.T @ drawn / len(drawn)
         slopes, _ = solve(gram, cross) if len(gram) else (cross, 0)
         explained = np.einsum("ks,kl,ls->s", slopes, gram, slopes)
-        slopes = slopes * np.sqrt(np.minimum(1.0, MOST_EXPLAINED / np.maximum(explained, 1e-300)))
+        slopes = slopes * np.sqrt(
+            np.minimum(1.0, MAX_EXPLAINED_SHARE / np.maximum(explained, 1e-300))
+        )
         common = slopes.T @ gram @ slopes
         residual = latent - common
-        np.fill_diagonal(residual, np.maximum(1 - np.diag(common), 1 - MOST_EXPLAINED))
+        np.fill_diagonal(residual, np.maximum(1 - np.diag(common), 1 - MAX_EXPLAINED_SHARE))
         residual = _correlation_near(residual, 1 / self._gains)
         return Dependence(levels, slopes, residual), gram @ slopes, residual + common

@@ -12,10 +12,10 @@ from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
-from dpcov.published.norm_histogram import REACH
+from dpcov.published.norm_histogram import Z_95
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
-UNKNOWN = 1 / np.sqrt(3)  # Standard deviation of a uniform value between -1 and 1.
-NOTHING_SHOWS = (
+# Standard deviation of a correlation about which the release says nothing: a uniform value between
+# -1 and 1.
+UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
+NO_SIGNAL_MESSAGE = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
 )
-NO_LAW = (
+UNKNOWN_ERROR_MESSAGE = (
     "The expected error is unknown, because this mechanism samples directions and does not add "
     "noise with a known distribution."
 )
@@ -38,24 +40,24 @@ NO_LAW = (
 def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Return the standard error of each correlation due to the privacy noise.
+    """Return the standard errors of the correlations due to the privacy noise.
 
-    The errors do not include the sampling error. They are first-order effects of the same simulated
-    noise as in `intervals`.
+    dpcov simulates the noise, as for `intervals`. The standard errors are linear approximations.
+    They do not include the sampling error.
 
     Parameters
     ----------
     release : Release
-        Release with an intercept.
+        Release with correlations.
 
     generator : numpy.random.Generator, optional
-        Random numbers for the simulations. The default gives the same result every time.
+        Random numbers for the simulation. The default gives the same result every time.
 
     Returns
     -------
     ndarray, shape (p, p), or None
-        Standard errors, with 0 on the diagonal. None if no correlation is above the noise level, or
-        if the release has no noise distribution.
+        Standard errors, with 0 on the diagonal. None if no correlation rises above the noise, or if
+        the noise distribution is unknown.
 
     Raises
     ------
@@ -65,14 +67,17 @@ def correlation_standard_errors(
     See Also
     --------
     dpcov.intervals : Intervals for the correlations.
+    Release.correlation : Correlations of the features.
 
     Examples
     --------
     >>> import dpcov
-    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-    >>> dpcov.correlation_standard_errors(release).shape
-    (2, 2)
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> errors = dpcov.correlation_standard_errors(release)
+    >>> bool(errors[0, 1] < 0.1)
+    True
 
     """
     found = correlation_errors(release, generator=generator)
@@ -113,14 +118,14 @@ def correlation_errors(
         return None
     draws, shaped = reading_generator(generator), Correlations().shaped
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
-    deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
+    deviations = np.where(np.isnan(found.deviations), UNKNOWN_CORRELATION_SD, found.deviations)
     below = shaped(release, below_noise(found.values, found.deviations))
     return CorrelationErrors(shaped(release, deviations), below)
 
 
 def half_widths(errors: Matrix) -> Matrix:
     """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
-    return np.minimum(REACH * errors, 1.0)
+    return np.minimum(Z_95 * errors, 1.0)
 
 
 def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
@@ -151,13 +156,15 @@ def repeated(release: Release, generator: np.random.Generator) -> Iterator[Relea
     Each simulated release has new noise with the distribution of this release.
     """
     whole = release.mapped(release.second_moment())
-    clip = Clip(release, whole)
+    clip = ClippingBias(release, whole)
     units = (whole - clip.expected()) / release.lattice.step**2
     while True:
         yield _again(release, units, clip, generator)
 
 
-def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
+def _again(
+    release: Release, units: Matrix, clip: ClippingBias, generator: np.random.Generator
+) -> Release:
     """Simulate one release.
 
     Parameters
@@ -168,7 +175,7 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
     units : ndarray, shape (d, d)
         Second moment of the transformed rows, in squared lattice steps.
 
-    clip : Clip
+    clip : ClippingBias
         Clipping bias of the release.
 
     generator : numpy.random.Generator
@@ -191,8 +198,8 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
         rows = release.count() * units_per_row(release.schema)
         value = round(rows + count.noise.simulate(generator))
         again = again.with_published("count", replace(count, value=value))
-    missing = (clip.drawn(generator) + clip.more(generator)) / release.lattice.step**2
-    drawn = units - missing + matrix.noise.simulate(generator)
+    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
+    drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
     integers = np.rint(drawn * step).astype(np.int64)
     again = again.with_published("matrix", replace(matrix, units=integers))
     method: Method = release.denoise  # type: ignore[assignment]

@@ -14,9 +14,9 @@ import numpy as np
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
 
-ROUNDS = 50  # Largest number of scalings of the probabilities.
-LEAST_CHANCE = 1e-9
-CLOSE = 1e-5  # Relative error of an average probability that needs no further scaling.
+MAX_ROUNDS = 50  # Largest number of scalings of the probabilities.
+MIN_CHANCE = 1e-9
+MAX_RELATIVE_ERROR = 1e-5  # Relative error of an average probability that needs no further scaling.
 
 
 def scaled_to_shares(chances: Matrix, shares: Vector) -> Matrix:
@@ -36,14 +36,14 @@ def scaled_to_shares(chances: Matrix, shares: Vector) -> Matrix:
         Probabilities. Each row adds up to 1.
 
     """
-    chances = np.clip(chances, LEAST_CHANCE, 1.0)
+    chances = np.clip(chances, MIN_CHANCE, 1.0)
     factors = np.ones(len(shares))
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         sums = chances @ factors
         averages = factors * ((1 / sums) @ chances) / len(chances)
         ratios = shares / np.maximum(averages, 1e-300)
         factors *= ratios
-        if np.abs(ratios - 1).max() < CLOSE:
+        if np.abs(ratios - 1).max() < MAX_RELATIVE_ERROR:
             break
     chances = chances * factors
     return chances / chances.sum(axis=1, keepdims=True)

@@ -28,9 +28,11 @@ NODES = np.linspace(-8.5, 8.5, 2049)  # Positions of the quantiles of a number, 
 # Parameter a + b of the beta distribution in a mixture with point masses. A smaller parameter has
 # nearly all its mass at the bounds, where quantiles are not accurate.
 MIXED_WEIGHT = 0.05
-LEAST_VARIANCE = 1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
-MOST_VALUES = 1000  # Largest number of values of a whole number whose probabilities are computed.
-TAIL = 40.0  # Distance of the largest whole number from the mean, in standard deviations.
+MIN_VARIANCE = 1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
+MAX_VALUES = 1000  # Largest number of values of a whole number whose probabilities are computed.
+TAIL_DEVIATIONS = (
+    40.0  # Distance of the largest whole number from the mean, in standard deviations.
+)
 BISECTIONS = 50
 
 
@@ -81,16 +83,16 @@ def marginal(mean: float, variance: float, whole: tuple[int, int] | None = None)
     Returns
     -------
     Marginal
-        Increasing function. With more than `MOST_VALUES` whole numbers, the values are not whole.
+        Increasing function. With more than `MAX_VALUES` whole numbers, the values are not whole.
 
     """
     mean = min(max(mean, 0.0), 1.0)
-    if mean * (1 - mean) <= LEAST_VARIANCE or (variance <= LEAST_VARIANCE and whole is None):
+    if mean * (1 - mean) <= MIN_VARIANCE or (variance <= MIN_VARIANCE and whole is None):
         return Marginal(np.zeros(0), np.array([mean]), steps=True)
     if whole is not None:
         low, high = whole
         low, high = _window(low, high, mean, math.sqrt(max(variance, 0.0)))
-        if high - low <= MOST_VALUES:
+        if high - low <= MAX_VALUES:
             return _whole(mean, variance, whole, (low, high))
     return _number(mean, variance)
 
@@ -99,7 +101,7 @@ def _window(low: int, high: int, mean: float, deviation: float) -> tuple[int, in
     """Return bounds of a whole number that leave out values far beyond the mean."""
     width = high - low
     about, own = low + mean * width, deviation * width
-    reach = TAIL * own + 2
+    reach = TAIL_DEVIATIONS * own + 2
     # Values must reach far enough that the bounds allow four times the variance.
     above = max(reach, 4 * own**2 / max(about - low, 1e-9))
     below = max(reach, 4 * own**2 / max(high - about, 1e-9))
@@ -109,7 +111,7 @@ def _window(low: int, high: int, mean: float, deviation: float) -> tuple[int, in
 def _number(mean: float, variance: float) -> Marginal:
     """Return a beta distribution, with point masses at the bounds if the variance needs them."""
     most = mean * (1 - mean)
-    weight = most / max(variance, LEAST_VARIANCE) - 1
+    weight = most / max(variance, MIN_VARIANCE) - 1
     share = 1.0
     if weight < MIXED_WEIGHT:
         share = min(1.0, max(0.0, (1 - variance / most) * (1 + MIXED_WEIGHT) / MIXED_WEIGHT))
@@ -145,7 +147,7 @@ def _whole(
     share = min(max((low + mean * width - window[0]) / count, 0.0), 1.0)
     wanted = variance * (width / count) ** 2
     most = share * (1 - share)
-    least, largest = LEAST_VARIANCE, max(min(wanted, most), LEAST_VARIANCE)
+    least, largest = MIN_VARIANCE, max(min(wanted, most), MIN_VARIANCE)
     for _ in range(BISECTIONS):
         middle = math.sqrt(least * largest)
         found = _probabilities(share, middle, count)

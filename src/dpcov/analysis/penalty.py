@@ -11,7 +11,7 @@ import numpy as np
 
 from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import target_and_features
-from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.moments import MIN_DIVISOR, Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
-SIMULATIONS = 20
-NOISE_DRAWS = 50
-UNSEEN = 0.25  # Variance added to every direction, as a fraction of its noise (measured).
-# Smallest ratio of the variance that noise alone explains to the variance that the model explains,
-# for which the largest penalty is chosen (measured).
-DROWNED = 40
-GRID = np.geomspace(1e-7, 1e3, 41)  # Penalties, in average variances of a feature.
-TINY = 1e-300
+# Number of simulated releases, and of draws of the noise alone. Source: not recorded.
+SIMULATED_RELEASES, NOISE_DRAWS = 20, 50
+# Variance of a direction that shows none, as a fraction of the noise in it. Source: tuned.
+UNDETECTED_VARIANCE = 0.25
+# Ratio of what the noise alone would explain to what the model explains, above which the largest
+# alpha is chosen. Source: tuned.
+MAX_EXPLAINED_RATIO = 40
+# Default candidates of alpha, in average variances of a feature, shape (41,).
+ALPHA_GRID = np.geomspace(1e-7, 1e3, 41)
 
 
 def ridge_alpha(
@@ -42,15 +43,17 @@ def ridge_alpha(
     alphas: Sequence[float] | None = None,
     generator: np.random.Generator | None = None,
 ) -> float:
-    """Choose the ridge penalty with the smallest expected squared error for new rows.
+    """Choose the strength of a ridge penalty from the release alone.
+
+    The choice minimises the estimated prediction error for new rows, at no further cost of privacy.
 
     Parameters
     ----------
     release : Release
-        Release with an intercept; see `ridge` for releases without one.
+        Release with a known noise distribution.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``.
+        Feature to predict, as in `ridge`.
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target.
@@ -59,10 +62,10 @@ def ridge_alpha(
         Fit an intercept.
 
     penalty : {"encoded", "standardized", "raw"}, default "encoded"
-        Units in which coefficients are penalised; see `ridge`.
+        Units of the coefficients in the penalty, as in `ridge`.
 
-    alphas : sequence of float, optional
-        Strengths to choose from. The default is a grid around the average variance of a feature.
+    alphas : sequence of float, length a, optional
+        Candidates. The default is a grid around the average variance of a feature.
 
     generator : numpy.random.Generator, optional
         Random numbers for the simulations. The default gives the same result every time.
@@ -70,43 +73,46 @@ def ridge_alpha(
     Returns
     -------
     float
-        Strength of the penalty.
+        Chosen strength alpha.
 
     Raises
     ------
     NotReleasedError
-        The release holds the trace only, or has no noise distribution.
+        The release contains the trace only, or its noise distribution is unknown.
     ReleaseError
         A name is unknown, or the target is among the features.
 
     See Also
     --------
-    dpcov.ridge : Fit one ridge model.
+    dpcov.ridge : Ridge regression, which calls this function by default.
     dpcov.ridge_path : Models for several strengths.
 
     Notes
     -----
-    The method is a parametric bootstrap. It uses the denoised matrix as the truth and simulates
-    releases with the public noise distribution. For each alpha, it fits a model to each simulated
-    release and computes the error of the model for the truth. It then adds the sampling error
-    sigma^2 tr(H^2) / n. H is the hat matrix of the ridge regression, and n is the number of rows.
+    The estimated error of a candidate has three parts:
 
-    The denoised matrix has no variance in some directions. A wrong coefficient in such a direction
-    would not increase the error. The method therefore adds a small variance in every direction. The
-    added variance is 0.25 sqrt(d) standard deviations of the noise in an entry, where d is the
-    order of the matrix. The default grid has no alpha below this variance. Otherwise, a small
-    direction that the noise created could dominate the model.
+    - The error due to the privacy noise, from a parametric bootstrap (Efron 1979). dpcov treats the
+      denoised matrix as the truth and simulates 20 releases of it. It fits each candidate to each
+      simulated release. It measures the error of the fit on the denoised matrix.
+    - The sampling error of a fit to n rows, sigma^2 tr(H^2) / n. Here H is the matrix C (C + 2
+      alpha S)^-1 of `ridge`, and sigma^2 is the residual variance without a penalty.
+    - The squared norm of the coefficients times a small variance. This variance is a quarter of
+      sqrt(d) standard deviations of the noise in one entry. It penalises coefficients along
+      directions in which the denoised matrix has no variance.
 
-    If the noise alone would explain 40 times as much variance as the model, the method chooses the
-    largest alpha. The model then contains little more than the intercept.
+    The default grid has no alpha below the small variance. Otherwise, a small direction that the
+    noise created could dominate the model. If the noise alone would explain 40 times as much
+    variance as the model, the function returns the largest candidate. The model then contains
+    little more than the intercept.
 
     Examples
     --------
     >>> import dpcov
-    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-    >>> dpcov.ridge_alpha(release, "x1") > 0
-    True
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.ridge_alpha(release, "x1", alphas=[1e-4, 1e3])
+    0.0001
 
     """
     to, at = target_and_features(release, target, features)
@@ -167,21 +173,25 @@ def least_risk(
         )
     draws = reading_generator(generator)
     entries, crosses = _noise(release, targets, features, draws)
-    unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
+    unseen = UNDETECTED_VARIANCE * math.sqrt(release.lattice.dimension) * entries
     if alphas is None:
-        variances = GRID * float(np.trace(truth.gram)) / len(features)
+        variances = ALPHA_GRID * float(np.trace(truth.gram)) / len(features)
         grid = variances[variances >= min(unseen, variances[-1])]
-        grid *= len(features) / max(float(truth.weights.sum()), TINY)
+        grid *= len(features) / max(float(truth.weights.sum()), MIN_DIVISOR)
     else:
         grid = np.asarray(alphas, np.float64)
     risk = _sampling_risk(truth, grid, max(1.0, fewest_rows(release, [*targets, *features])))
-    for made in islice(repeated(release, draws), SIMULATIONS):
+    for made in islice(repeated(release, draws), SIMULATED_RELEASES):
         again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
-        risk += (squared_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
+        risk += (squared_errors(truth, again, grid) + unseen * lengths) / SIMULATED_RELEASES
     best = float(grid[int(np.argmin(risk))])
     by_noise = _explained(truth, crosses, best) / len(crosses)
-    return float(grid.max()) if by_noise > DROWNED * _explained(truth, truth.cross, best) else best
+    return (
+        float(grid.max())
+        if by_noise > MAX_EXPLAINED_RATIO * _explained(truth, truth.cross, best)
+        else best
+    )
 
 
 def _noise(
@@ -220,7 +230,7 @@ def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleM
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
     """Return the sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
     values, vectors = problem.spectrum()
-    along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, TINY)[:, None]
+    along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, MIN_DIVISOR)[:, None]
     return float(np.sum(along))
 
 
@@ -254,7 +264,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     errors = np.concatenate([moved(release, errors) for errors in plausible.errors()])
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
-    share = min(1.0, variance / max(away**2, TINY))
+    share = min(1.0, variance / max(away**2, MIN_DIVISOR))
     return float(-away * share * moments.scales[target])
 
 
@@ -288,5 +298,5 @@ def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
     """Return the (a,) increases of the mean squared error by the sampling error of `count` rows."""
     residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
     values, _ = truth.spectrum()
-    kept = values / np.maximum(values + 2 * alphas[:, None], TINY)
+    kept = values / np.maximum(values + 2 * alphas[:, None], MIN_DIVISOR)
     return residual * np.sum(kept**2, axis=1) / count

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 COPULA = "copula of synthetic rows"  # name in `Release.memory`
-FEWEST_ROWS = 2000  # Smallest number of rows that are drawn.
-EXACT = 1e-6  # Largest rounding error of a whole number.
+MIN_DRAWN_ROWS = 2000  # Smallest number of rows that are drawn.
+MAX_ROUNDING_ERROR = 1e-6  # Largest rounding error of a whole number.
 
 
 def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
@@ -90,6 +90,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.sample(release, 100, seed=0).shape
@@ -99,8 +100,8 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     check("n", n, Count, ReleaseError)
     require_matrix(release)
     generator = np.random.default_rng(seed)
-    # Ranks among few rows cannot show a dependence, so at least FEWEST_ROWS are drawn.
-    rows = _copula(release).draw(max(n, FEWEST_ROWS), len(release.columns), generator)[:n]
+    # Ranks among few rows cannot show a dependence, so at least MIN_DRAWN_ROWS are drawn.
+    rows = _copula(release).draw(max(n, MIN_DRAWN_ROWS), len(release.columns), generator)[:n]
     return stamped(release, _table(release.schema, rows, generator))
 
 
@@ -109,7 +110,7 @@ class Rows(Result):
     """Synthetic rows as a result that prints only its cells."""
 
     rows: pa.Table
-    told = False
+    has_sentences = False
 
     def arrow(self) -> pa.Table:
         return self.rows
@@ -195,7 +196,7 @@ def _numbers(column: Numeric, encoded: Matrix, generator: np.random.Generator) -
     if column.reading in ("whole", "flag", "day"):
         nearest = np.rint(numbers)
         # A column with very many whole numbers has a distribution that is not whole.
-        exact = np.abs(numbers - nearest) < EXACT
+        exact = np.abs(numbers - nearest) < MAX_ROUNDING_ERROR
         numbers = np.where(exact, nearest, np.floor(numbers + generator.random(len(numbers))))
     numbers = np.clip(numbers, column.lower, column.upper)
     if encoded.shape[1] > 1:

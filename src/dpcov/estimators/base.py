@@ -12,7 +12,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpcov.analysis.expected import NOTHING_SHOWS
+from dpcov.analysis.expected import NO_SIGNAL_MESSAGE
 from dpcov.analysis.features import new_rows
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
@@ -30,24 +30,47 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Missing = Literal["midpoint", "pairwise", "none"]  # `level` would add features
-NO_BOUNDS = (
+NO_BOUNDS_MESSAGE = (
     "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
     "They are never taken from the data, because they would disclose single rows."
 )
-NO_LARGEST = (
+NO_LARGEST_WEIGHT_MESSAGE = (
     "Give largest_weight: the largest sample weight by the design of the survey, without the data. "
     "Larger ones count as the largest."
 )
-RELEASED = ("epsilon", "delta", "rho", "neighbors", "mechanism", "goal", "denoise", "radius")
-BOOKED = ("ledger", "dataset")
-NULL = "What was fitted is the null model: see null_reason_. The release is in release_."
+RELEASE_PARAMETERS = (
+    "epsilon",
+    "delta",
+    "rho",
+    "neighbors",
+    "mechanism",
+    "goal",
+    "denoise",
+    "radius",
+)
+LEDGER_PARAMETERS = ("ledger", "dataset")
+NULL_MODEL_NOTE = "What was fitted is the null model: see null_reason_. The release is in release_."
 
 
 class NullModelWarning(UserWarning):
-    """Warning that an estimator fitted a null model.
+    """Warning about a release that does not contain the figures that a model needs.
 
-    The release does not contain the figures that the model needs, or no figure is above the noise
-    level.
+    The estimator also warns if no figure rises above the noise. The fitted model is then the null
+    model, which ignores all columns.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from dpcov.estimators import PrivateCovariance
+    >>> few = np.array([[0.1, 0.2], [0.3, 0.1]])
+    >>> model = PrivateCovariance(bounds=(0, 1), epsilon=0.01, neighbors="replace-one")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.fit(few)
+    >>> caught[0].category.__name__
+    'NullModelWarning'
+
     """
 
 
@@ -70,18 +93,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta, rho : float, optional
         Budget of each `fit`: epsilon, epsilon with delta, or rho.
 
-    neighbors, mechanism, denoise : str, optional
-        Options of `dpcov.release`. With ``auto``, the `goal` of the estimator determines the
-        mechanism.
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`. With ``auto``, the `goal` of the estimator
+        decides.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
 
     radius : float, 'private' or 'public', optional
         Clipping radius, as in `dpcov.release`.
 
     ledger : Ledger, str or Path, optional
-        Ledger that records each `fit` before dpcov draws any noise.
+        Ledger that records the budget of each `fit` before dpcov draws noise.
 
     dataset : str, optional
-        Name of the data set in the ledger.
+        Data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows whose bounds are single numbers. A row of another
@@ -187,7 +216,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             rows,
             schema=schema,
             seed=seed,
-            **{name: getattr(self, name) for name in (*RELEASED, *BOOKED)},
+            **{name: getattr(self, name) for name in (*RELEASE_PARAMETERS, *LEDGER_PARAMETERS)},
         )
         self.guarantee_: Guarantee = self.release_.guarantee
         self.null_reason_: str | None = None
@@ -235,10 +264,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         except ReleaseError as error:
             reason = str(error)
         else:
-            reason = NOTHING_SHOWS if self.release_.uninformative else None
+            reason = NO_SIGNAL_MESSAGE if self.release_.uninformative else None
         if reason is not None:
             self.null_reason_ = reason
-            warnings.warn(f"{reason} {NULL}", NullModelWarning, stacklevel=3)
+            warnings.warn(f"{reason} {NULL_MODEL_NOTE}", NullModelWarning, stacklevel=3)
         return found
 
     def _means(self) -> Vector:
@@ -281,7 +310,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 def _weight(names: tuple[str, ...], largest: float | None) -> dict[str, Any]:
     """Return the declaration of the column of weights, if there is one."""
     if names and largest is None:
-        raise EstimatorError(NO_LARGEST)
+        raise EstimatorError(NO_LARGEST_WEIGHT_MESSAGE)
     return {"weight": {"column": names[0], "maximum": largest}} if names else {}
 
 
@@ -290,7 +319,7 @@ def _bounds(
 ) -> tuple[list[float], list[float]]:
     """Return lower and upper bounds, one for each name."""
     if bounds is None:
-        raise EstimatorError(NO_BOUNDS.format(name=parameter, what=what))
+        raise EstimatorError(NO_BOUNDS_MESSAGE.format(name=parameter, what=what))
     if isinstance(bounds, Mapping):
         if lacking := [name for name in names if name not in bounds]:
             raise EstimatorError(f"{parameter} has no entry for the column {lacking[0]!r}.")

@@ -1,4 +1,4 @@
-"""The record of a release: its rounds, its guarantee, and what both imply without an estimate."""
+"""The record of a release: its rounds, its guarantee, and facts that need no estimate."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
-from dpcov.rows.moment import Lattice, longest_image, units_per_row
+from dpcov.rows.moment import Lattice, max_transformed_norm, units_per_row
 
 if TYPE_CHECKING:
     from typing import Self
@@ -39,34 +39,36 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 TRACE_ONLY = (
-    "This release holds the trace only: so few rows cannot rise above the noise of this budget. "
+    "This release holds the trace only, because the noise of this budget hides so few rows. "
     "Use a larger epsilon or more rows."
 )
 FEW_DIRECTIONS = (
-    "This release holds {held} of {order} directions of the second moment only, so it holds no "
+    "This release holds only {held} of {order} directions of the second moment, so it holds no "
     "means, covariances or counts. Set {option} = {order}, or choose another mechanism."
 )
 NO_INTERCEPT = (
     "This release was made without an intercept, so it holds no means and covariances. "
-    "second_moment() is what it has; set intercept above 0 for the rest."
+    "Use second_moment(), or make a release with an intercept above 0."
 )
 NO_COUNT = (
-    "This release was made without an intercept, and it holds no number of rows, which is private. "
-    "Set intercept above 0."
+    "This release was made without an intercept, so it holds no number of rows. "
+    "Make a release with an intercept above 0."
 )
 NO_LAW = (
-    "The noise of the mechanism {mechanism!r} has no law that can be simulated, so the error of "
-    "this release is not known. Choose a mechanism that adds noise, such as auto."
+    "The noise of the mechanism {mechanism!r} has no known distribution, so dpcov cannot estimate "
+    "the error of this release. Choose a mechanism that adds noise, such as auto."
 )
 
 
 def _provenance() -> dict[str, str]:
+    """Return the library, the version and the date of a release that is made now."""
     today = datetime.now(UTC).date().isoformat()
     return {"library": f"dpcov {_version()}", "version": _version(), "date": today}
 
 
 @cache  # reading the version can take longer than a release
 def _version() -> str:
+    """Return the version of dpcov."""
     return version("dpcov")
 
 
@@ -94,7 +96,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Record:
-    """What a mechanism published, with the guarantee.
+    """Answers that a mechanism published, with the guarantee.
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
@@ -173,7 +175,7 @@ class Record:
         Parameters
         ----------
         kind : type
-            One of the kinds of `dpcov.releases.published`.
+            One of the kinds of `dpcov.published.kinds`.
 
         query : str, optional
             Name of the query. The default excludes the directions query.
@@ -247,7 +249,7 @@ class Record:
         return None if matrix is None else matrix.units
 
     @property
-    def transform(self) -> RowTransform | None:
+    def transform(self) -> RowMap | None:
         """Map that the mechanism applied before it clipped the rows, or None."""
         answer = self.find(NoisyMatrix) or self.find(NoisyTrace)
         return None if answer is None else answer.transform
@@ -287,12 +289,32 @@ class Record:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the p features, without the indicators of missing cells."""
+        """Names of the p features, without the indicators of missing cells.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.columns
+        ('x0', 'x1')
+
+        """
         return tuple(feature.name for feature in self.schema.variables)
 
     @property
     def has_intercept(self) -> bool:
-        """True if the encoded rows contain an intercept, so that the release contains means."""
+        """True if the encoded rows contain an intercept, so that the release contains means.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.has_intercept
+        True
+
+        """
         return self.lattice.dimension > self.lattice.features
 
     @property
@@ -301,6 +323,19 @@ class Record:
 
         The number of rows is public under replace-one, if the release protects rows without
         weights.
+
+        See Also
+        --------
+        Release.count : Exact number of rows, or a private estimate.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> options = {"epsilon": 1.0, "neighbors": "replace-one"}
+        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).row_count
+        50
+
         """
         plain = self.guarantee.unit.column is None and self.schema.weight is None
         return self.unit_count if plain else None
@@ -310,11 +345,20 @@ class Record:
         """True if the mechanism may have clipped rows at a private radius.
 
         The published second moment then describes the clipped rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> options = {"epsilon": 1.0, "mechanism": "matrix-laplace"}
+        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).clipped
+        False
+
         """
         longest = self.schema.effective_radius
         if self.linear_map is not None:
             exclusive = self.schema.indicators.values()
-            longest = longest_image(self.linear_map, self.center, longest, exclusive)
+            longest = max_transformed_norm(self.linear_map, self.center, longest, exclusive)
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:
@@ -338,6 +382,7 @@ class Record:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> release.noisy().shape
         (3, 3)
@@ -358,13 +403,25 @@ class Record:
         NotReleasedError
             The release holds the trace only.
 
+        See Also
+        --------
+        Release.noisy : Published second moment of the encoded rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.noisy_mapped().shape
+        (3, 3)
+
         """
         refuse(matrix_reason(self))
         assert self.published is not None  # noqa: S101  for type checkers: the line above
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the transformed rows.
+        """Convert a second moment of encoded rows to transformed rows.
 
         Parameters
         ----------
@@ -380,6 +437,15 @@ class Record:
         --------
         Release.unmapped : Inverse transformation.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> moment = release.second_moment()
+        >>> np.allclose(release.unmapped(release.mapped(moment)), moment)
+        True
+
         """
         if self.linear_map is None:
             return matrix
@@ -387,7 +453,7 @@ class Record:
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the encoded rows.
+        """Convert a second moment of transformed rows to encoded rows.
 
         Parameters
         ----------
@@ -403,6 +469,14 @@ class Record:
         --------
         Release.mapped : Inverse transformation.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> np.allclose(release.unmapped(release.noisy_mapped()), release.noisy())
+        True
+
         """
         if self.linear_map is None:
             return matrix
@@ -417,12 +491,30 @@ class Record:
         float
             Intercept in units of an encoded row; 0 if the release has no intercept.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, intercept=0)
+        >>> release.intercept()
+        0.0
+
         """
         return self.lattice.intercept_units * self.lattice.step
 
     @property
     def not_released(self) -> str | None:
-        """Reason why the release contains no means, covariances and correlations, or None."""
+        """Reason why the release contains no means, covariances and correlations, or None.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> print(release.not_released)
+        None
+
+        """
         return moments_reason(self)
 
     def count(self) -> float:
@@ -445,7 +537,7 @@ class Record:
 
         See Also
         --------
-        :func:`dpcov.drowned` : Warnings about a count that is below the noise level.
+        dpcov.drowned : Warnings about a count that is below the noise level.
 
         Notes
         -----
@@ -455,6 +547,7 @@ class Record:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.count() - 5000) < 200)
         True
@@ -482,6 +575,14 @@ class Record:
             Second moment with the best count. If the rows were centered, the count affects all
             entries.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.with_count(release.second_moment()).shape
+        (3, 3)
+
         """
         best = CountEstimate.of(self)
         known = self.row_count if best is None else best.value
@@ -506,6 +607,14 @@ class Record:
         ndarray, shape (d, d)
             Second moment of the encoded rows with the new entry.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> round(float(release.with_corner(release.second_moment(), 4.0)[-1, -1]), 6)
+        4.0
+
         """
         along = np.zeros(len(matrix))
         along[-1] = 1.0
@@ -529,12 +638,38 @@ class Record:
         Release
             Copy of the release.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.with_denoised("none", None).denoise
+        'none'
+
         """
         return replace(self, denoise=method, denoised=matrix)
 
 
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
-    """Return A M A', where A maps (z, t) to (L z + shift t, t) and L is the (p, p) `linear_map`."""
+    """Return A M A' for the map A from (z, t) to (L z + shift t, t).
+
+    Parameters
+    ----------
+    linear_map : ndarray, shape (p, p)
+        Matrix L.
+
+    shift : ndarray, shape (p,), or None
+        Shift in units of the intercept; None for 0.
+
+    matrix : ndarray, shape (d, d)
+        Second moment M.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Second moment of the mapped rows.
+
+    """
     whole = np.eye(len(matrix))
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
@@ -597,12 +732,12 @@ class CountEstimate:
 
 
 def matrix_reason(release: Record) -> str | None:
-    """Return why the release holds no matrix of second moments; None if it holds one."""
+    """Return the reason why a release holds no second moment, or None if it holds one."""
     return TRACE_ONLY if release.matrix is None else None
 
 
 def directions_reason(release: Record) -> str | None:
-    """Return why the release does not hold the whole matrix; None if it does."""
+    """Return the reason why a release does not hold the whole matrix, or None if it does."""
     matrix, order = release.matrix, release.lattice.dimension
     if isinstance(matrix, EstimatedMatrix) and matrix.directions < order:
         option = "components" if "components" in release.parameters else "rank"
@@ -611,12 +746,12 @@ def directions_reason(release: Record) -> str | None:
 
 
 def moments_reason(release: Record) -> str | None:
-    """Return why the release holds no means and covariances; None if it holds them."""
+    """Return the reason why a release holds no means and covariances, or None if it holds them."""
     return directions_reason(release) or (None if release.has_intercept else NO_INTERCEPT)
 
 
 def law_reason(release: Record) -> str | None:
-    """Return why the error of the release is not known; None if it is."""
+    """Return the reason why the error of a release is not known, or None if it is known."""
     if reason := directions_reason(release):
         return reason
     return NO_LAW.format(mechanism=release.mechanism) if release.noise is None else None

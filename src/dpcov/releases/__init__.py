@@ -16,11 +16,11 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
-from dpcov.core.show.table import LONGEST, Row, Table
+from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
 from dpcov.published import record
-from dpcov.published.kinds import NoisyCount
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
@@ -35,12 +35,29 @@ if TYPE_CHECKING:
 
     Which = Literal["covariance", "correlation", "second_moment"]
 
+# Names that `dir(release)` lists, which are the stable ones.
+PUBLIC_NAMES = (
+    *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
+    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
+    *("load", "guarantee_in_words", "not_protected", "not_released"),
+)
+# Attributes until version 0.2: the kind of answer that has the value, and its name there.
+FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
+    "sums": (NoisySums, None),
+    "trace_noise": (NoisyTrace, "noise"),
+    "published_trace": (NoisyTrace, "value"),
+    "count_noise": (NoisyCount, "noise"),
+    "published_count": (NoisyCount, "value"),
+}
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-NAMED = 5  # Number of features that the short form of a release names.
-ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
-LARGEST_FILE = 2**33  # Bytes. The largest possible schema needs less.
+MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release names.
+# Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
+ROUNDING_FRACTION = 1e-13
+MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
 COHERENT = "coherent means and covariances"  # name in `Record.memory`
-SMALLEST_VARIANCE = 1e-12  # Variance of an encoded feature. Below it, all correlations are 0.
+# Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
+MIN_VARIANCE = 1e-12
 
 
 class VoidReleaseWarning(UserWarning):
@@ -53,7 +70,7 @@ class Release(Record):
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
-    Attributes
+    Parameters
     ----------
     schema : Schema
         Declaration of the columns.
@@ -97,6 +114,7 @@ class Release(Record):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> release.columns
@@ -106,11 +124,38 @@ class Release(Record):
 
     """
 
+    def __dir__(self) -> list[str]:
+        """Return the public names. Other names belong to the analyses of dpcov."""
+        return sorted(PUBLIC_NAMES)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute that release objects had until version 0.2, with a warning."""
+        if name not in FORMER_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kind, part = FORMER_NAMES[name]
+        instead = f"release.find({kind.__name__})"
+        warnings.warn(
+            f"Release.{name} is deprecated and goes in version 0.5. Use {instead}.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        answer: Any = self.find(kind)
+        return answer if part is None or answer is None else getattr(answer, part)
+
     @property
     def whole_guarantee(self) -> Guarantee:
         """Guarantee of all releases together, if each level of a column has a release of its own.
 
         In all other cases, `whole_guarantee` equals `guarantee`.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.whole_guarantee.budget
+        PureDP(epsilon=1.0)
+
         """
         return self.guarantee if self.group is None else self.group.together
 
@@ -119,6 +164,15 @@ class Release(Record):
         """True if an old version made the release, so that the guarantee may be void.
 
         That version read some tables in a way that invalidates the guarantee.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.may_be_void
+        False
+
         """
         return "version" not in self.provenance
 
@@ -133,14 +187,15 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.made_by().startswith("dpcov")
         True
 
         """
-        door, apart = self.provenance.get("door"), ("version", "door", "not_protected")
-        told = [fact for name, fact in self.provenance.items() if name not in apart]
-        return ", ".join([*told, *([f"read as {door}"] if door else [])])
+        source, apart = self.provenance.get("door"), ("version", "door", "not_protected")
+        facts = [fact for name, fact in self.provenance.items() if name not in apart]
+        return ", ".join([*facts, *([f"read as {source}"] if source else [])])
 
     def not_protected(self) -> str:
         """Return a sentence on everything that the release discloses without protection.
@@ -154,6 +209,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> "the budget" in release.not_protected()
         True
@@ -190,6 +246,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> bool(np.linalg.eigvalsh(release.second_moment())[0] > -1e-6)
         True
@@ -199,7 +256,17 @@ class Release(Record):
 
     @property
     def tells_count(self) -> bool:
-        """True if the release contains the number of rows, either exactly or with noise."""
+        """True if the release contains the number of rows, either exactly or with noise.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.tells_count
+        True
+
+        """
         known = self.row_count is not None or self.find(NoisyCount) is not None
         return known or record.moments_reason(self) is None
 
@@ -219,6 +286,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> release.total_weight() == release.count()
         True
@@ -243,11 +311,12 @@ class Release(Record):
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+        dpcov.noise_warnings : Warnings about means that are below the noise level.
 
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.mean()[0] - 0.5) < 0.05)
@@ -279,6 +348,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.covariance()[0, 0] - 1 / 12) < 0.02)
@@ -310,6 +380,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(release.correlation()[0, 1] < -0.9)
@@ -324,6 +395,20 @@ class Release(Record):
 
         The property is also True if the release holds the trace only. The property is False if the
         release contains no correlations for another reason.
+
+        See Also
+        --------
+        dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> x = np.linspace(0, 1, 5000)
+        >>> release = dpcov.release(np.column_stack([x, x]), lower=0, upper=1, epsilon=10.0)
+        >>> release.uninformative
+        False
+
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
@@ -332,12 +417,32 @@ class Release(Record):
 
     @property
     def centers(self) -> Vector:
-        """Data values that dpcov encodes as 0, shape (p,), in the units of the data."""
+        """Data values that dpcov encodes as 0, shape (p,), in the units of the data.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.centers
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.center for feature in self.schema.variables])
 
     @property
     def scales(self) -> Vector:
-        """Data units in one unit of each encoded feature, shape (p,)."""
+        """Data units in one unit of each encoded feature, shape (p,).
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.scales
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.scale for feature in self.schema.variables])
 
     def _coherent(self) -> tuple[Matrix, Matrix]:
@@ -387,10 +492,10 @@ class Release(Record):
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
             raise ReleaseError(
-                "This release has entries that are too large to compute with. Its file is damaged, "
-                "or its denoised matrix is not positive semidefinite: denoise it again."
+                "The release contains numbers that are too large. Its file is damaged, or its "
+                "denoised matrix is not positive semidefinite; denoise the release again."
             )
-        nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
+        nothing = np.abs(np.diag(centred)) <= ROUNDING_FRACTION * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
         count = max(self.count(), 1.0)
@@ -446,13 +551,14 @@ class Release(Record):
         Raises
         ------
         ReleaseError
-            There is no matrix with this name.
+            The matrix does not exist.
         NotReleasedError
             The release does not contain the matrix.
 
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> release.to_frame("correlation").shape
@@ -463,7 +569,8 @@ class Release(Record):
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(
-                f"There is no matrix {which!r}. Choose: covariance, correlation, second_moment."
+                f"The matrix {which!r} does not exist. "
+                "Choose: covariance, correlation, second_moment."
             )
         intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
         matrix: Matrix = getattr(self, which)()
@@ -481,6 +588,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.guarantee_in_words() != ""
         True
@@ -490,7 +598,7 @@ class Release(Record):
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
         if self.group is not None:
             together = self.group.together.in_words()
-            return f"Of the releases by {self.group.column!r} all together: {together}"
+            return f"All releases by {self.group.column!r} together: {together}"
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -517,6 +625,7 @@ class Release(Record):
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -542,6 +651,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.to_text().startswith("{")
         True
@@ -565,15 +675,15 @@ class Release(Record):
         Release
             Release in the file.
 
-        Warns
-        -----
-        VoidReleaseWarning
-            An old version made the file, and the guarantee may be void.
-
         Raises
         ------
         ReleaseError
             The file is not a valid release file. The message names the first fault.
+
+        Warns
+        -----
+        VoidReleaseWarning
+            An old version made the file, and the guarantee may be void.
 
         See Also
         --------
@@ -583,6 +693,7 @@ class Release(Record):
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -592,15 +703,15 @@ class Release(Record):
         """
         from dpcov.releases.file import from_text
 
-        text = read_text(path, "release", ReleaseError, most=LARGEST_FILE)
+        text = read_text(path, "release", ReleaseError, most=MAX_FILE_BYTES)
         loaded = from_text(text, shown(path))
         if loaded.may_be_void:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
 
     def _facts(self) -> dict[str, str]:
-        """Return short facts about the release, by name."""
-        names, more = self.columns[:NAMED], len(self.columns) - NAMED
+        """Return the short description of the release, by the name of each fact."""
+        names, more = self.columns[:MAX_NAMED_FEATURES], len(self.columns) - MAX_NAMED_FEATURES
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
@@ -620,6 +731,7 @@ class Release(Record):
         return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
+        """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.not_released is None:
@@ -633,17 +745,17 @@ class Release(Record):
                 for name, mean, own in figures
             ]
             means = with_other(self.schema, self.mean(), means, deviation=1)
-            left = max(len(means) - LONGEST, 0)
+            left = max(len(means) - MAX_FULL_ROWS, 0)
             heads = ("", "mean", "std. deviation")
-            shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
+            shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
-        return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
+        return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
 
 
 def _correlation(covariance: Matrix) -> Matrix:
     """Return the correlations of a covariance, with 0 beside a variance that is 0."""
     variances = np.diag(covariance)
-    flat = variances <= SMALLEST_VARIANCE
+    flat = variances <= MIN_VARIANCE
     deviations = np.sqrt(np.where(flat, 1.0, variances))
     correlation = covariance / np.outer(deviations, deviations)
     correlation[flat, :] = correlation[:, flat] = 0.0
@@ -664,15 +776,15 @@ def load(path: str | Path) -> Release:
     Release
         Release in the file.
 
-    Warns
-    -----
-    VoidReleaseWarning
-        An old version made the file, and the guarantee may be void.
-
     Raises
     ------
     ReleaseError
         The file is not a valid release file. The message names the first fault.
+
+    Warns
+    -----
+    VoidReleaseWarning
+        An old version made the file, and the guarantee may be void.
 
     See Also
     --------
@@ -683,6 +795,7 @@ def load(path: str | Path) -> Release:
     --------
     >>> import tempfile
     >>> import dpcov
+    >>> import numpy as np
     >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     release.save(f"{folder}/release.json")

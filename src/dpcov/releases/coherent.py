@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 # Largest negative eigenvalue that counts as a rounding error, as a fraction of the largest one.
-ROUNDING = 1e-14
-# Largest number of alternating projections, for a matrix of at most MOST_REPEATED features. A
+ROUNDING_FRACTION = 1e-14
+# Largest number of alternating projections, for a matrix of at most MAX_REPEATED_FEATURES features. A
 # larger matrix gets one projection, because each one costs a decomposition.
-ROUNDS = 10
-MOST_REPEATED = 300
-SETTLED = 1e-3  # Largest change of the last projection, as a fraction of all changes.
-TINY = 1e-300  # Smallest divisor.
-OTHER = "(other or missing)"
-FULL = 1 - 1e-12  # Smallest sum of shares that leaves no row without a level.
+MAX_ROUNDS = 10
+MAX_REPEATED_FEATURES = 300
+SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction of all changes.
+MIN_DIVISOR = 1e-300  # Smallest divisor.
+OTHER_LABEL = "(other or missing)"
+MIN_FULL_SUM = 1 - 1e-12  # Smallest sum of shares that leaves no row without a level.
 
 
 def coherent_moments(
@@ -93,7 +93,7 @@ def coherent_moments(
     width = 1 - lower
     share = (mean - lower) / width
     for at in levels:  # the rows without a level of this column limit the sum over its levels
-        rest = np.array([1 - mean[at].sum() if mean[at].sum() < FULL else 0.0])
+        rest = np.array([1 - mean[at].sum() if mean[at].sum() < MIN_FULL_SUM else 0.0])
         low, high = (bound[0] * width for bound in _frechet_bounds(rest, share))
         sums = near[at].sum(axis=0)
         excess = sums - np.clip(sums, -high, -low)
@@ -133,10 +133,10 @@ def with_other(schema: Schema, mean: Vector, rows: Sequence[Row], *, deviation: 
     for name, column in reversed(schema.encoded_columns.items()):
         at = [j for j, one in enumerate(schema.variables) if one.column == name]
         share = 1 - float(mean[at].sum())
-        if isinstance(column, Categorical) and share > 1 - FULL:
+        if isinstance(column, Categorical) and share > 1 - MIN_FULL_SUM:
             cells: list[Cell] = [None] * len(rows[0][1])
             cells[0], cells[deviation] = share, math.sqrt(share * (1 - share))
-            found.insert(at[-1] + 1, (f"{name}={OTHER}", cells))
+            found.insert(at[-1] + 1, (f"{name}={OTHER_LABEL}", cells))
     return found
 
 
@@ -145,7 +145,7 @@ def _differs(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> b
     if any(not np.array_equal(covariance[np.ix_(at, at)], block) for at, block in blocks):
         return True
     values = np.linalg.eigvalsh(covariance)
-    return bool(values[0] < -ROUNDING * values[-1])
+    return bool(values[0] < -ROUNDING_FRACTION * values[-1])
 
 
 def _with_old_correlations(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> Matrix:
@@ -240,7 +240,7 @@ def _number(column: Numeric, mean: Vector, variance: float) -> tuple[Vector, Mat
     least = _least_variance(column, own)
     if column.missing == "level":  # missing and other cells alone have this variance
         is_flag = column.reading == "flag"
-        least = most if is_flag else own * own * missing / max(1 - missing, TINY)
+        least = most if is_flag else own * own * missing / max(1 - missing, MIN_DIVISOR)
     least = min(least, most)
     variance = float(np.clip(variance, least, most))
     if len(mean) == 1:
@@ -298,15 +298,15 @@ def nearest_with_blocks(
     low, high = (-np.inf, np.inf) if bounds is None else (bounds[0] / units, bounds[1] / units)
     start = near = _with_blocks(np.clip(matrix / units, low, high), inner)
     correction = np.zeros_like(near)
-    for _ in range(ROUNDS if len(matrix) <= MOST_REPEATED else 1):
+    for _ in range(MAX_ROUNDS if len(matrix) <= MAX_REPEATED_FEATURES else 1):
         values, vectors = np.linalg.eigh(near + correction)
-        if not correction.any() and values[0] >= -ROUNDING * values[-1]:
+        if not correction.any() and values[0] >= -ROUNDING_FRACTION * values[-1]:
             return near * units
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         inside = root @ root.T
         correction = near + correction - inside
         before, near = near, _with_blocks(np.clip(inside, low, high), inner)
-        if np.linalg.norm(near - before) <= SETTLED * np.linalg.norm(near - start):
+        if np.linalg.norm(near - before) <= SETTLED_FRACTION * np.linalg.norm(near - start):
             break
     for at, block in inner:
         root[at] = _rows_near(root[at], block)

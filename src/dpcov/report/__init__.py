@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpcov.api.ledger import Account
 
-KEPT = "\n\N{NARROW NO-BREAK SPACE}"
+KEPT_CHARACTERS = "\n\N{NARROW NO-BREAK SPACE}"
 
 
 def render(
@@ -78,8 +78,8 @@ def render(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.random.default_rng(0).normal(size=(1_000, 2))
     >>> release = dpcov.release(table, lower=-4, upper=4, epsilon=1.0)
     >>> page = dpcov.report.render(release, title="Two columns")
@@ -118,7 +118,7 @@ def _finalized(value: Any) -> Any:
     """Return a value for the template, with a question mark for each unprintable character."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return printable(value, KEPT)
+    return printable(value, KEPT_CHARACTERS)
 
 
 def write(
@@ -164,11 +164,13 @@ def write(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.random.default_rng(0).normal(size=(1_000, 2))
     >>> release = dpcov.release(table, lower=-4, upper=4, epsilon=1.0)
-    >>> dpcov.report.write(release, "report.html").name  # doctest: +SKIP
+    >>> with TemporaryDirectory() as folder:
+    ...     dpcov.report.write(release, f"{folder}/report.html").name
     'report.html'
 
     """

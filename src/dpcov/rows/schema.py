@@ -42,6 +42,7 @@ from dpcov.core.encodings import encoding_named
 from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show import html
 from dpcov.core.show.table import declared
 from dpcov.errors import SchemaError
@@ -63,8 +64,8 @@ from dpcov.rows.missing import (
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-LARGEST_FILE = 2**24  # Maximum size of a schema file in bytes.
-RESOLUTION = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
+MAX_SCHEMA_BYTES = 2**24  # Maximum size of a schema file in bytes.
+MAX_BOUNDS_ERROR = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
 INVISIBLE_CATEGORIES = (
     "Cc",
     "Cf",
@@ -72,7 +73,9 @@ INVISIBLE_CATEGORIES = (
     "Zl",
     "Zp",
 )  # Unicode categories of characters forbidden in names.
-SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # Category Zs.
+SPACE_CHARACTERS = " \xa0\u1680\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)  # Category Zs.
 MAX_FEATURES = 8191  # Squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53.
 
 
@@ -108,6 +111,13 @@ class _Model(BaseModel):
         ------
         SchemaError
             The document is invalid.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> age = {"kind": "integer", "lower": 0, "upper": 120, "missing": "midpoint"}
+        >>> dpcov.Schema.parse({"version": 3, "columns": {"age": age}}).columns["age"].upper
+        120.0
 
         """
         try:
@@ -147,7 +157,7 @@ class Numeric(_Model):
                 "lower and upper are too close for floating-point numbers. Multiply the column "
                 "by a public number"
             )
-        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
+        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * MAX_BOUNDS_ERROR:
             raise ValueError(
                 "the bounds are too far from 0 for the precision of float64. Subtract a "
                 "public number from the column"
@@ -630,6 +640,9 @@ class Schema(_Model):
     version : {1, 2, 3}
         Version of the schema format.
 
+    defaults : Defaults, optional
+        Rules for missing values of columns that state no rule of their own. Only for version 3.
+
     columns : dict of str to column
         Declaration of each column, in order.
 
@@ -801,7 +814,7 @@ class Schema(_Model):
             )
         if len({feature.name for feature in self.features}) < len(self.features):
             raise ValueError("two encoded features have the same name. Rename a column or a level")
-        if self.gaps and not self.intercept:
+        if self.missing_columns and not self.intercept:
             raise ValueError(
                 'missing = "pairwise" needs an intercept to estimate the number of rows. '
                 "Set intercept above 0, or choose another rule"
@@ -838,7 +851,15 @@ class Schema(_Model):
 
     @property
     def read_columns(self) -> dict[str, Numeric | Categorical]:
-        """Encoded columns of the table, in order, without derived columns."""
+        """Encoded columns of the table, in order, without derived columns.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> list(dpcov.Schema.from_bounds(0, 1, ["a", "b"]).read_columns)
+        ['a', 'b']
+
+        """
         return {
             name: column for name, column in self.columns.items() if not isinstance(column, Ignored)
         }
@@ -862,19 +883,45 @@ class Schema(_Model):
 
     @property
     def unstated(self) -> tuple[str, ...]:
-        """Names of the columns of a schema of version 2 that state no rule for missing values."""
+        """Names of the columns of a schema of version 2 that state no rule for missing values.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> age = {"kind": "integer", "lower": 0, "upper": 120}
+        >>> dpcov.Schema.parse({"version": 2, "columns": {"age": age}}).unstated
+        ('age',)
+
+        """
         columns = self.read_columns.items() if self.version == 2 else ()
         return tuple(name for name, one in columns if "missing" not in one.model_fields_set)
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Names of the columns that dpcov reads, including the id and weight columns."""
+        """Names of the columns that dpcov reads, including the id and weight columns.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> unit = {"column": "patient", "max_rows": 8}
+        >>> dpcov.Schema.from_bounds(0, 120, ["age"], unit=unit).needed
+        ('age', 'patient')
+
+        """
         others = [part.column for part in (self.unit, self.weight) if part is not None]
         return tuple(dict.fromkeys([*self.read_columns, *others]))
 
     @property
     def numbers(self) -> frozenset[str]:
-        """Names of the columns whose cells are numbers in the notation of a text file."""
+        """Names of the columns whose cells are numbers in the notation of a text file.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> sorted(dpcov.Schema.from_bounds(0, 1, ["a", "b"]).numbers)
+        ['a', 'b']
+
+        """
         features = [
             name
             for name, column in self.read_columns.items()
@@ -900,6 +947,19 @@ class Schema(_Model):
         ------
         ValueError
             The column cannot separate releases.
+
+        See Also
+        --------
+        dpcov.release_by : One release for each category of a column.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> x = {"kind": "numeric", "lower": 0, "upper": 1}
+        >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+        >>> schema = dpcov.Schema.parse({"columns": {"x": x, "site": site}})
+        >>> schema.grouped_by("site").levels
+        ('a', 'b')
 
         """
         column = self.columns.get(by)
@@ -944,6 +1004,14 @@ class Schema(_Model):
         """Features that statistics describe.
 
         These are all features except missingness indicators of the rule ``pairwise``.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"], missing="pairwise")
+        >>> [feature.name for feature in schema.variables]
+        ['a', 'b']
+
         """
         return tuple(feature for feature in self.features if feature.variable)
 
@@ -952,6 +1020,14 @@ class Schema(_Model):
         """Positions of the indicators of each column.
 
         At most one of them is 1, and the others are 0.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+        >>> dpcov.Schema.parse({"columns": {"site": site}}).indicators
+        {'site': [0, 1]}
+
         """
         found: dict[str, list[int]] = {}
         for position, feature in enumerate(self.features):
@@ -960,19 +1036,39 @@ class Schema(_Model):
         return found
 
     @cached_property
-    def gaps(self) -> dict[int, int]:
+    def missing_columns(self) -> dict[int, int]:
         """Position of the missingness indicator, by the position of its feature.
 
         Only features with the rule ``pairwise`` have an entry.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b"], missing="pairwise").missing_columns
+        {0: 1, 2: 3}
+
         """
-        marks = [j for j, feature in enumerate(self.features) if not feature.variable]
-        return {j - 1: j for j in marks}
+        indicators = [j for j, feature in enumerate(self.features) if not feature.variable]
+        return {j - 1: j for j in indicators}
+
+    @property
+    def gaps(self) -> dict[int, int]:
+        """Former name of `missing_columns`."""
+        warn_of_former_name("Schema.gaps", "Schema.missing_columns")
+        return self.missing_columns
 
     @property
     def largest_norm(self) -> float:
         """Largest Euclidean norm of an encoded row.
 
         Every column adds at most 1 to the squared norm.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b", "c", "d"]).largest_norm
+        2.0
+
         """
         return math.sqrt(len(self.encoded_columns))
 
@@ -981,12 +1077,28 @@ class Schema(_Model):
         """Clipping radius of the encoded rows.
 
         The value is the declared radius, but at most the largest norm that the columns allow.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b", "c", "d"], radius=1.5).effective_radius
+        1.5
+
         """
         return min(self.largest_norm, self.radius or math.inf)
 
     @property
     def privacy_unit(self) -> privacy.Unit:
-        """Privacy unit: a row, or a person with a maximum number of rows."""
+        """Privacy unit: a row, or a person with a maximum number of rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> unit = {"column": "patient", "max_rows": 8}
+        >>> print(dpcov.Schema.from_bounds(0, 120, ["age"], unit=unit).privacy_unit)
+        one person (column 'patient'), up to 8 rows
+
+        """
         if self.unit is None:
             return privacy.Unit()
         return privacy.Unit(self.unit.column, self.unit.max_rows)
@@ -1002,6 +1114,7 @@ class Schema(_Model):
         Returns
         -------
         Schema
+            Schema with the number of rows.
 
         Examples
         --------
@@ -1029,6 +1142,7 @@ class Schema(_Model):
         Returns
         -------
         Schema
+            Validated schema.
 
         Raises
         ------
@@ -1037,15 +1151,18 @@ class Schema(_Model):
 
         Examples
         --------
-        >>> import dpcov, pathlib
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
         >>> age = 'age = {kind = "integer", lower = 0, upper = 120, missing = "none"}'
-        >>> text = f"version = 3\n[columns]\n{age}"
-        >>> _ = pathlib.Path("visits.toml").write_text(text)
-        >>> dpcov.Schema.load("visits.toml").columns["age"].upper
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "visits.toml"
+        ...     _ = path.write_text(f"version = 3\n[columns]\n{age}")
+        ...     dpcov.Schema.load(path).columns["age"].upper
         120.0
 
         """
-        text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
+        text, name = read_text(path, "schema", SchemaError, most=MAX_SCHEMA_BYTES), shown(path)
         try:
             found = cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -1090,6 +1207,7 @@ class Schema(_Model):
         Returns
         -------
         Schema
+            Validated schema.
 
         Raises
         ------
@@ -1153,7 +1271,7 @@ def _stripped(name: Any) -> Any:
         return [_stripped(one) for one in name]
     if isinstance(name, dict):
         return {key: _stripped(one) for key, one in name.items()}
-    return name.strip(SPACES) if isinstance(name, str) else name
+    return name.strip(SPACE_CHARACTERS) if isinstance(name, str) else name
 
 
 def level_text(level: bool | int | float | str) -> str:
@@ -1182,31 +1300,31 @@ def _per_column(bound: Bounds, count: int) -> list[float]:
     return values
 
 
-_NO_KIND = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
+_NO_KIND_FAULT = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
 
 
 def _sentences(error: ValidationError) -> str:
     """Describe the faults in sentences; entries that are not filled in yet come last."""
     faults = error.errors()
-    gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
-    gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
+    unfilled = [_place(fault) for fault in faults if fault["type"] == "missing"]
+    unfilled += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND_FAULT]
     unstated = [fault for fault in faults if is_unstated(fault)]
     others = [
         fault
         for fault in faults
-        if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
+        if fault["type"] not in ("missing", _NO_KIND_FAULT) and fault not in unstated
     ][:5]
     found = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
     # With several faults, the message states the problems without the remedies.
     sentences = found if len(found) < 2 else ["; ".join(map(_problem, found)) + "."]
-    if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
+    if unstated and not unfilled and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
         sentences.append(rules_wanted(places, kinds))
-    if gaps:
-        gaps += map(_place, unstated)
-        more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
+    if unfilled:
+        unfilled += map(_place, unstated)
+        more = f" and {len(unfilled) - 10} more" if len(unfilled) > 10 else ""
         sentences.append(
-            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public "
+            f"Not filled in yet: {', '.join(unfilled[:10])}{more}. Declare them from public "
             "knowledge, not from the data; `dpcov schema DATA --interactive --out FILE` asks for "
             "them."
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
-LEAST_DAMPING = 1e-9
+MIN_DAMPING = 1e-9
 
 
 class LevelDraws:
@@ -92,7 +92,7 @@ class LevelDraws:
 def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
     """Return the variance per row below which a direction is noise, for damped regressions."""
     if release.noise is None:
-        return LEAST_DAMPING
+        return MIN_DAMPING
     noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
     noise = moved(release, noise)
-    return max(LEAST_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
+    return max(MIN_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
