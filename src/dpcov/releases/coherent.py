@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Largest negative eigenvalue that counts as a rounding error, as a fraction of the largest one.
 ROUNDING_FRACTION = 1e-14
-# Largest number of alternating projections, for a matrix of at most MAX_REPEATED_FEATURES features. A
+# Largest number of alternating projections for at most MAX_REPEATED_FEATURES features. A
 # larger matrix gets one projection, because each one costs a decomposition.
 MAX_ROUNDS = 10
 MAX_REPEATED_FEATURES = 300
