@@ -9,10 +9,15 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from dpcov.releases.file import ReleaseDocument
+from dpcov.report.passport import Passport
 from dpcov.rows.schema import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-MODELS: dict[str, type[BaseModel]] = {"schema": Schema, "release": ReleaseDocument}
+MODELS: dict[str, type[BaseModel]] = {
+    "schema": Schema,
+    "release": ReleaseDocument,
+    "passport": Passport,
+}
 
 
 def texts() -> dict[str, str]:
