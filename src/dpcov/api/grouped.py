@@ -201,8 +201,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     """Make one private release for each category of a column.
 
     The categories have different rows. Under ``add-remove`` each category therefore gets the whole
-    budget (parallel composition). Under ``replace-one`` a row can change its category, so each
-    category gets half of epsilon, or a quarter of rho.
+    budget (parallel composition, McSherry 2009). Under ``replace-one`` a row can change its
+    category, so each category gets half of epsilon, or a quarter of rho.
 
     Parameters
     ----------
@@ -230,6 +230,9 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
     where : str or sequence of str, optional
         Conditions on the rows, as in `release`.
+
+    rows : int, optional
+        Public number of rows for ``replace-one``, as in `release`.
 
     epsilon : float, optional
         Epsilon of the budget.
@@ -286,12 +289,13 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
     Examples
     --------
+    >>> import dpcov
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [0.0, 1.0] * 4000, "site": ["a"] * 3000 + ["b"] * 5000})
     >>> x = {"kind": "numeric", "lower": 0, "upper": 1}
     >>> site = {"kind": "categorical", "levels": ["a", "b"]}
-    >>> schema = Schema.parse({"columns": {"x": x, "site": site}})
-    >>> made = release_by(table, "site", schema=schema, epsilon=1.0)
+    >>> schema = dpcov.Schema.parse({"columns": {"x": x, "site": site}})
+    >>> made = dpcov.release_by(table, "site", schema=schema, epsilon=1.0)
     >>> {level: round(one.count() / 1000) for level, one in made.items()}
     {'a': 3, 'b': 5}
 

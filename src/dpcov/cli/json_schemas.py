@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from dpcov.core.envelope import EnvelopeDocument
 from dpcov.releases.file import ReleaseDocument
 from dpcov.report.passport import Passport
 from dpcov.rows.schema import Schema
@@ -16,6 +17,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[BaseModel]] = {
     "schema": Schema,
     "release": ReleaseDocument,
+    "signed-release": EnvelopeDocument,
     "passport": Passport,
 }
 

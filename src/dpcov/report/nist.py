@@ -87,7 +87,7 @@ def _of_the_algorithm(release: Release) -> Iterator[Answer]:
         topic="Mechanism and its correctness",
         answer=f"{claims.mechanism(release)} {claims.verification(release)}",
         not_in_the_file="A consistent forgery, changed bounds in the schema, or a hidden seed. "
-        "Compare the file with a copy that you trust.",
+        "Compare the file with a copy that you trust, or verify its signature with dpcov verify.",
     )
     yield Answer(
         topic="Composition",
