@@ -15,9 +15,8 @@ from dpcov.core.printable import shortened
 from dpcov.core.privacy import LARGE_EPSILON, ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.mechanisms import MECHANISMS
 from dpcov.published.kinds import EstimatedMatrix, Published, Query
-from dpcov.published.norm_histogram import NormHistogram
 from dpcov.published.recomputed import Total, is_gaussian, is_recomputed
-from dpcov.report.words import READ_AT, epsilon_of, sentence
+from dpcov.report.words import CONVERSION_DELTA, epsilon_of, sentence
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ def meaning(guarantee: Guarantee) -> str:
     budget = guarantee.budget
     if isinstance(budget, PureDP):
         return f"{subject} changes the probability of any result {change}."
-    rare = budget.delta if isinstance(budget, ApproxDP) else READ_AT
+    rare = budget.delta if isinstance(budget, ApproxDP) else CONVERSION_DELTA
     return f"{subject} changes the probability of any result {change}, plus {_one_in(rare)}."
 
 
@@ -186,13 +185,7 @@ def _noise(answer: Published) -> str:
 
 def _law(answer: Published) -> str | None:
     """Return the name of the noise distribution of an answer, or None if it has none."""
-    match answer:
-        case EstimatedMatrix():
-            return None
-        case NormHistogram():
-            return str(answer.law.to_json()["law"])
-        case _:
-            return str(answer.noise.to_json()["law"])
+    return None if isinstance(answer, EstimatedMatrix) else str(answer.noise.to_json()["law"])
 
 
 def arithmetic(release: Release) -> str:

@@ -8,7 +8,7 @@ from dpcov.core.installing import library
 from dpcov.core.printable import printable
 from dpcov.errors import OutputError
 
-KEPT = "\n\N{NARROW NO-BREAK SPACE}"
+KEPT_CHARACTERS = "\n\N{NARROW NO-BREAK SPACE}"
 
 
 def rendered(template: str, values: dict[str, Any]) -> str:
@@ -50,4 +50,4 @@ def _finalized(value: Any) -> Any:
     """Return a value for the template, with a question mark for each unprintable character."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return printable(value, KEPT)
+    return printable(value, KEPT_CHARACTERS)
