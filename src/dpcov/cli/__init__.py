@@ -25,6 +25,7 @@ from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import example, say, warn_if_seeded
 from dpcov.cli.output import require_writable, safe_streams, written
+from dpcov.cli.passport import app as passport_app
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import migrate, schema
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(plan_app)
 app.add_typer(report_app)
+app.add_typer(passport_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)
 app.add_typer(key_app, name="key")
