@@ -15,7 +15,6 @@ BOUNDARY = "rows/sources/quiet.py"
 BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Other functions that may catch any error, and why they reveal nothing.
 WHOLESALE = {
-    ("cli/__init__.py", "_signer"): "own error about a key file",
     ("cli/__init__.py", "_run"): "the last place: reports only the type",
     ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
     ("rows/sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
@@ -33,7 +32,7 @@ QUOTING = {
     ("cli/output.py", "written"): "own error about standard output",
     ("core/envelope.py", "opened"): "where a signed file is wrong",
     ("signatures.py", "verified"): "own error about a release file",
-    ("signatures.py", "_opened"): "where a signed file is wrong",
+    ("signatures.py", "_envelope"): "where a signed file is wrong",
     ("signatures.py", "_text"): "where a signed file is wrong",
     ("core/files.py", "require_readable"): "the system's word on a file that cannot be opened",
     ("core/files.py", "_allocate"): "the system's number of an error, on an output",
