@@ -59,7 +59,6 @@ WARNINGS = {
     "cli/check.py": "the notice about a schema, which it prints itself",
     "cli/completions.py": "the notice about a schema, while a shell completes a word",
     "cli/schema.py": "the notice about a schema, which it acts on",
-    "api/grouped.py": "one warning about a budget for all levels, before anything is read",
     "report/figures.py": "letters that a font lacks, in a figure of a release",
 }
 # Modules that hold data print and log nothing at all, but for a notice from the schema alone.

@@ -148,6 +148,7 @@ def release(
     from dpcov.analysis.summary import large_delta
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
+    from dpcov.api.request import Request
     from dpcov.cli.progress import reading
     from dpcov.core.files import reserved
     from dpcov.releases import largest_file
@@ -155,31 +156,33 @@ def release(
     from dpcov.rows.schema import Schema
 
     declared = Schema.load(schema)
-    asked: dict[str, Any] = {
-        "schema": declared,
-        "ledger": ledger,
-        "dataset": dataset,
-        "table": table,
-        "trust_views": trust_views,
-        "where": where or (),
-        "rows": rows,
-        "epsilon": epsilon,
-        "delta": delta,
-        "rho": rho,
-        "mechanism": mechanism,
-        "goal": goal,
-        "neighbors": neighbors,
-        "denoise": denoise,
-        "threads": threads,
-        "seed": seed,
-        **dict(map(_option, option or [])),
-    }
-    grouped = None if by is None and declared.by is None else prepare_by(data, by, **asked)
-    requests = {"": prepare(data, **asked)} if grouped is None else grouped.levels
+    stated = dict(map(_option, option or []))
+    request = Request(
+        schema=declared,
+        ledger=ledger,
+        dataset=dataset,
+        table=table,
+        trust_views=trust_views,
+        where=where or (),
+        rows=rows,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        goal=goal,
+        neighbors=neighbors,
+        radius=stated.pop("radius", None),
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+        options=stated,
+    )
+    grouped = None if by is None and declared.by is None else prepare_by(data, by, request)
+    levels = {"": prepare(data, request)} if grouped is None else grouped.levels
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
-    request = next(iter(requests.values()))
+    prepared = next(iter(levels.values()))
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
-    space = largest_file(request.rows.schema, request.rows.lattice().dimension)
+    space = largest_file(prepared.rows.schema, prepared.rows.lattice().dimension)
     hushed = quiet or as_json
     require_writable(quiet and not as_json)
     with ExitStack() as stack:
@@ -191,19 +194,19 @@ def release(
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
         say(f"note: {OFFER}", hushed or not sys.stdout.isatty())
-        say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
+        say(f"mechanism: {prepared.mechanism.name} ({prepared.reason})", hushed)
         sys.stdout.flush()
         with reading():
-            made = {"": request.run()} if grouped is None else grouped.run()
+            made = {"": prepared.run()} if grouped is None else grouped.run()
         _save(made, outputs)
     level, one = list(made.items())[-1]
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
         if as_json:
-            book = request.ledger if grouped is None else grouped.ledger
+            book = prepared.ledger
             left = None if book is None else book.account(dataset).left
             files = {level: str(place) for level, place in places.items()}
-            facts: dict[str, Any] = {"reason": request.reason, "files": files, "left": left}
+            facts: dict[str, Any] = {"reason": prepared.reason, "files": files, "left": left}
             facts["budget_warnings"] = warned
             print(json_text(document(one, mechanism=one.mechanism, **facts)))
             return
@@ -249,12 +252,11 @@ def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
 
 def _option(stated: str) -> tuple[str, Any]:
     """Split NAME=VALUE. A value is text unless it is a number, true or false."""
-    import inspect
-
-    from dpcov.api import prepare
+    from dpcov.api.request import Request
+    from dpcov.core.parameters import kinds_of
 
     name, sign, value = stated.partition("=")
-    taken = inspect.signature(prepare).parameters.keys() - {"radius"}
+    taken = {"data", *kinds_of(Request)} - {"radius"}
     if not sign or not name.isidentifier() or name in taken:
         raise MechanismError(
             f"--set {stated!r} is not valid. Write --set NAME=VALUE; `dpcov mechanisms` lists "
