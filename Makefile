@@ -27,7 +27,7 @@ help: ## List the targets
 	$(PIP) --no-build-isolation --require-hashes --requirement requirements/spark.txt
 	@touch $@
 
-demo: .venv/ready-demo ## Run the demo on a bundled health table
+demo: .venv/ready-demo ## Run the demo on a bundled table of simulated hospital visits
 	@$(BIN)/dpcov demo
 
 test: .venv/ready-test ## Run all tests except the slow ones and the tests of the papers
@@ -54,6 +54,9 @@ lint: .venv/ready-lint ## Check style and imports; print code lines by package
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python tools/prose.py
 	$(BIN)/python benchmarks/lines.py
+
+docstrings: .venv/ready-docs ## Check the docstrings of all public names
+	$(BIN)/python tools/docstrings.py
 
 prose: .venv/ready-lint ## Check the prose of documentation, docstrings, comments and messages
 	$(BIN)/python tools/prose.py $(ARGS)
@@ -113,7 +116,7 @@ mutants: .venv/ready-test ## Plant small faults in the modules that carry the gu
 figures: .venv/ready-bench ## Put measured results into the documentation
 	$(BIN)/python benchmarks/figures.py
 
-docs: .venv/ready-docs ## Build the documentation site in docs/_build
+docs: .venv/ready-docs docstrings ## Build the documentation site in docs/_build
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going --quiet --jobs auto docs docs/_build
 
 LOCK_OF := uv pip compile --quiet --constraint constraints.txt \
@@ -140,6 +143,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-papers test-peers test-spark lint types prose data wheel bench entrants reproduce \
+.PHONY: help demo test test-slow test-papers test-peers test-spark lint docstrings types prose data wheel bench entrants reproduce \
 	reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
 

@@ -52,7 +52,7 @@ FILES = {
     "tune": "calibration.json",
     "default": "calibration-default.json",
     "posterior": "calibration-posterior.json",
-    "demo": "calibration-demo.json",
+    "demo": "calibration-demo.json",  # of the RAND table
     "goals": "calibration-goals.json",
 }
 BUDGETS: list[tuple[str, dict[str, float]]] = [

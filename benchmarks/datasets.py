@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DATA = Path(__file__).parents[1] / "data"
+RAND = "rand/randhie.csv.gz"
+RAND_SCHEMA = Path(__file__).with_name("rand.toml")
 FETCHED = DATA / "fetched"
 ADULT_COLUMNS = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status"),

@@ -10,14 +10,12 @@ import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 import datasets
-from dpcov.cli.demo import write_table
 from dpcov.rows.schema import Schema
 from ridge_comparison import TASKS
 
@@ -265,11 +263,9 @@ def told(schema: Schema) -> dict[str, Any]:
 
 @cache
 def table_named(name: str) -> Table:
-    if name == "demo":
-        with TemporaryDirectory() as folder:
-            write_table(Path(folder))
-            frame = pd.read_csv(Path(folder, "health.csv"))
-            return Table(frame, told(Schema.load(Path(folder, "health.toml"))))
+    if name == "demo":  # the RAND table, which `dpcov demo` had until version 0.2
+        frame = pd.read_csv(datasets.found(datasets.RAND))
+        return Table(frame, told(Schema.load(datasets.RAND_SCHEMA)))
     if name in TASKS:
         task = TASKS[name]()
         return Table(task.frame, told(task.schema))

@@ -1,14 +1,8 @@
 """Compare the predictions of `dpcov plan` with the errors of releases of real tables.
 
-Four public tables with bounds that a person would declare, and the demo's. Each is cut at random
-into halves: one that is known, as last year's table would be, and one of which real releases are
-made, denoised by default: by the mechanism that ``auto`` takes, whose plans are simulations on
-simulated rows, and by ``matrix-laplace``. For each budget the prediction is made five times: from
-the defaults; from one number for the spread and one for the correlations; from a spread for each
-numeric column; from all numbers that a guess may hold, means and what others explain of a column
-too; and from a release of the known half. The numbers stand for the guess of somebody who knows the
-field: they are computed from the known half and rounded to one digit, means to two. Of what
-``auto`` takes the plan's range is held against the same errors.
+The script uses five public tables with bounds that a person would declare, and cuts each table at
+random into halves. One half is known, as last year's table would be. The script makes real releases
+of the other half: by the mechanism that `auto` chooses, and by `matrix-laplace`.
 `make bench NAME=plan_calibration` runs it.
 
 For each budget, the script makes five predictions:
@@ -37,12 +31,10 @@ has its own 60 releases (48 for tables with many columns). A plan simulates 60 o
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,17 +45,19 @@ from accuracy import RememberedRows
 from datasets import (
     ADULT_COLUMNS,
     ADULT_NUMERIC,
+    RAND,
+    RAND_SCHEMA,
     adult_levels,
     adult_lines,
     airfoil,
     digits,
+    found,
     here,
     wine,
 )
 from dpcov.api.plans import _Planner
 from dpcov.api.plans.simulated import Guess
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
-from dpcov.cli.demo import write_table
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
@@ -133,10 +127,8 @@ def mixed_adult() -> Halves:
 
 
 def health() -> Halves:
-    """Return the demo's table under the demo's schema; the numeric defaults do not depend on it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path, schema = write_table(Path(folder))
-        return Halves.of(pacsv.read_csv(path), Schema.load(schema))
+    """Return the RAND health insurance table; the numeric defaults do not depend on it."""
+    return Halves.of(pacsv.read_csv(found(RAND)), Schema.load(RAND_SCHEMA))
 
 
 TABLES: dict[str, Callable[[], Halves]] = {

@@ -14,7 +14,7 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "figures" / "report.png"
-SIZE = (900, 1150)
+SIZE = (900, 1270)
 COLOURS = 256
 REST = "<style>section:not(#correlations), footer { display: none }</style></head>"  # is hidden
 sys.path.insert(0, str(ROOT / "tests"))
@@ -26,7 +26,7 @@ def main() -> None:
     if found is None:
         raise SystemExit("Chromium is needed: none is on the path.")
     with TemporaryDirectory() as folder:
-        for command in ("demo", "report demo/health.release.json --out page.html"):
+        for command in ("demo", "report demo/visits.release.json --out page.html"):
             line = [sys.executable, "-c", "from dpcov.cli import main; main()", *command.split()]
             subprocess.run(line, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         page = Path(folder, "page.html")

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dpcov import cli
+from dpcov import cli, signatures
 from dpcov.analysis import declared
 from dpcov.api import release
 from dpcov.api.ledger import Ledger
@@ -44,6 +44,9 @@ def make_all(folder: Path, seed: int | None) -> None:
     table, schema = write_people(folder)
     made = release(table, schema=schema, epsilon=20.0, mechanism="matrix-laplace", seed=seed)
     made.save(folder / "people.release.json")
+    signatures.create_key(folder / "lab.key")
+    made.save(folder / "people.signed.json")
+    signatures.sign(folder / "people.signed.json", folder / "lab.key")
     for name in ("people", "old"):
         Ledger.create(folder / f"{name}.ledger", PureDP(2.0))
     unchained(folder / "old.ledger")
@@ -59,4 +62,5 @@ def fresh(name: str, suffix: str = "") -> str:
     elif suffix:
         words += ["--out", f"new{suffix}"]
     words += ["--mechanism", "matrix-laplace"] if name == "plan" else []  # all of them take long
-    return " ".join(words).replace("ledger create people", "ledger create new")
+    line = " ".join(words).replace("ledger create people", "ledger create new")
+    return line.replace("key create lab", "key create new")

@@ -39,9 +39,10 @@ def test_every_command_that_tells_has_json_and_every_one_that_does_has_quiet() -
     silent = {name for name, options in OPTIONS.items() if not {"--json", "--quiet"} & options}
     assert silent == FREE
     assert len(TELLING) > 15 < len(DOING) + 3
-    for options in OPTIONS.values():
+    for name, options in OPTIONS.items():
         assert ("-q" in options) == ("--quiet" in options)
-        assert ("--force" in options) == ("--out" in options)
+        if name != "key create":  # the names of its files are arguments, as for ledgers
+            assert ("--force" in options) == ("--out" in options)
 
 
 @pytest.mark.parametrize("line", TELLING)

@@ -1,6 +1,8 @@
 """Tables of databases: the same integers as from a file, and nothing of them in a message."""
 
+import re
 import sqlite3
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ from dpcov.rows.sources.duckdb import DuckdbSource
 from dpcov.rows.sources.postgres import PostgresSource
 from dpcov.rows.sources.sql import DatabaseTable
 from postgres_server import PASSWORD
+from shell_commands import shell
 from strategies import categorical, moment, numeric, same, schema_of
 
 SECRET = "S3CRET"  # noqa: S105, no password but a cell to look for
@@ -508,3 +511,36 @@ def test_a_damaged_file_is_refused_without_a_word_of_it(tmp_path, request, kind,
 def test_a_batch_of_sqlite_is_bounded(sqlite_file):
     source = open_source(DatabaseTable(sqlite_file, "people"), FileOptions(), ())
     assert max(batch.num_rows for batch in source.batches(["visits"])) <= sqlite.BATCH_ROWS
+
+
+def test_the_commands_and_the_view_of_the_page_run_on_a_server(postgres, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "how-to" / "databases.md").read_text("utf-8")
+    (schema,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "visits.toml").write_text(schema)
+    (block,) = re.findall(r"<!-- run: server -->\n```console\n(.*?)^```", page, re.S | re.M)
+    installs, exports, releases = (
+        part.strip() for part in re.split(r"^\$ ", block, flags=re.M)[1:]
+    )
+    assert installs.startswith("pip install ")
+    assert exports == "export PGPASSWORD=..."
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    link = postgres.replace(f":{PASSWORD}@", "@")
+    (view,) = re.findall(r"^```sql\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    rows = (
+        "SELECT i AS person, i % 90 AS age, 100 + i % 60 AS pressure FROM generate_series(1, 999) i"
+    )
+    postgres_server.run(
+        postgres,
+        "SET search_path TO public",
+        f"CREATE TABLE visits AS {rows}",
+        "CREATE TABLE homes AS SELECT person, 'north' AS region FROM visits",
+        view,
+    )
+    shell("dpcov ledger create visits.ledger --epsilon 3", tmp_path)
+    shell(releases.replace("postgresql://reader@db.example/clinic", link), tmp_path)
+    again = releases.replace("--table visits", "--table released").replace(
+        "visits.release.json", "again.json"
+    )
+    shell(again.replace("postgresql://reader@db.example/clinic", link), tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):  # control: no such table
+        shell(again.replace("released", "absent"), tmp_path)

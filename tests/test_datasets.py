@@ -53,8 +53,7 @@ def test_all_that_ships_is_listed_small_and_has_a_licence():
     told = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
     for folder in {path.partition("/")[0] for path in SHIPPED}:
         row = next(line for line in told.splitlines() if f"| `{folder}` |" in line)
-        assert "doi:" in row
-        assert "CC BY 4.0" in row
+        assert "public domain" in row or ("doi:" in row and "CC BY 4.0" in row)
 
 
 def test_a_clone_alone_has_eight_real_tables_and_names_those_it_lacks(capsys):

@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from dpcov import cli
+from dpcov import cli, signatures
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 from examples_of_commands import ANALYSES, OPTIONS
@@ -57,9 +57,13 @@ LINES = [
     "ledger migrate old.db",
     "ledger add-budget l.db --epsilon 1",
     "release people.csv --schema people.toml --epsilon 20 --seed 1 --out new.json",
+    "key create new.key",
+    "sign r.json --key lab.key",
+    "verify signed.json --key lab.key.pub",
 ]
 GUARANTEE = Guarantee(PureDP(0.5), Neighbors.ADD_REMOVE)
-MASKED = {"head", "made_by", "time"}  # hashes of times, the version, and times
+# Hashes of times, the version, times, and hashes of new keys.
+MASKED = {"head", "made_by", "time", "fingerprint"}
 
 
 def masked(document):
@@ -75,6 +79,9 @@ def printed(line):
     write_people(Path())
     Path("pair.toml").write_text(PAIR)
     shutil.copy(RELEASE, "r.json")
+    shutil.copy(RELEASE, "signed.json")
+    signatures.create_key("lab.key")
+    signatures.sign("signed.json", "lab.key")
     for name in ("l.db", "old.db"):
         Ledger.create(name, PureDP(2.0))
     unchained(Path("old.db"))

@@ -103,6 +103,11 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_a_block_on_a_terminal_sees_a_terminal(elsewhere):
+    asked = "```console\n$ test -t 1 && echo yes || echo no\n```\n"
+    assert run(f"<!-- run: terminal -->\n{asked}\n{asked}", elsewhere) == [["yes\n"], ["no\n"]]
+
+
 def test_outputs_are_shown_below_what_printed_them(elsewhere):
     text = (
         "<!-- file: a.txt -->\n```toml\na = 1\n```\n\n"
@@ -121,6 +126,7 @@ def test_outputs_are_shown_below_what_printed_them(elsewhere):
     "text",
     [
         "```console\n$ false\n```\n",
+        "<!-- run: terminal -->\n```console\n$ false\n```\n",
         "```console\n$ dpcov show absent.json\n```\n",
         "```console\n$ cat absent\n$ true\n```\n",
         "```python\n1 / 0\n```\n",

@@ -47,3 +47,11 @@ def test_names_in_code_are_not_prose():
         for text, line in prose.of_python("look = door(drowned)\n")
         for one in prose.findings(text, "a.py", line)
     ]
+
+
+def test_the_name_of_a_parameter_is_not_prose():
+    own = "looks"
+    described = "Draw.\n\nParameters\n----------\n{} : int\n    Number of {}.\n"
+    for word, found in (("queries", []), (own, [own])):
+        texts = prose.of_python(f'"""{described.format(own, word)}"""\n')
+        assert [one.text for text, _ in texts for one in prose.findings(text, "a.py")] == found

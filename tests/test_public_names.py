@@ -27,7 +27,7 @@ def test_public_names_are_what_they_say() -> None:
 
 
 def test_dir_lists_public_names_and_modules_only() -> None:
-    assert dir(dpcov) == sorted([*dpcov.__all__, "plot", "report"])
+    assert dir(dpcov) == sorted([*dpcov.__all__, "plot", "report", "signatures"])
     assert not [name for name in dir(dpcov) if name.startswith("_")]
 
 
@@ -63,7 +63,7 @@ def vars_of(sums: PartialMoment) -> list[object]:
     return [getattr(sums, field.name) for field in dataclasses.fields(sums)]
 
 
-@pytest.mark.parametrize("module", ["errors", "estimators", "plot", "report"])
+@pytest.mark.parametrize("module", ["errors", "estimators", "plot", "report", "signatures"])
 def test_modules_that_have_a_public_name_are_imported_by_it(module: str) -> None:
     """As a statement too, for which an attribute of the package is not enough."""
     assert importlib.util.find_spec(f"dpcov.{module}") is not None

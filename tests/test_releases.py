@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import random
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from dpcov.cli import json_schemas
 from dpcov.core.files import check_writable, write
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import NotReleasedError, OutputError, ReleaseError
-from dpcov.published.kinds import NoisyTrace
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace
 from dpcov.releases import Release, largest_file
 from dpcov.rows.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
@@ -378,3 +380,34 @@ def test_releases_are_equal_where_all_their_fields_are():
     assert one != replace(one, rounds=(*one.rounds[:1], *other.rounds[1:]))
     assert one != replace(one, provenance={})
     assert one != "a release"
+
+
+def test_a_release_has_twelve_fields_and_twenty_five_names() -> None:
+    made = small()
+    assert len(fields(made)) <= 12
+    assert len([name for name in dir(made) if not name.startswith("_")]) <= 25
+    assert all(hasattr(made, name) for name in dir(made))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "part"),
+    [
+        ("sums", NoisySums, None), ("trace_noise", NoisyTrace, "noise"),
+        ("published_trace", NoisyTrace, "value"), ("count_noise", NoisyCount, "noise"),
+        ("published_count", NoisyCount, "value"),
+    ],
+)  # fmt: skip
+def test_former_attributes_work_with_a_warning(name, kind, part) -> None:
+    made = small()
+    with pytest.warns(FutureWarning, match=f"Release.{name} is deprecated"):
+        found = getattr(made, name)
+    answer = made.find(kind)
+    assert found == (answer if part is None else getattr(answer, part))
+    with pytest.raises(AttributeError, match="has no attribute 'published_counts'"):
+        _ = made.published_counts
+
+
+def test_a_copied_release_is_equal() -> None:
+    made = small()
+    assert copy.deepcopy(made) == made
+    assert pickle.loads(pickle.dumps(made)) == made

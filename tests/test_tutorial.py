@@ -59,9 +59,9 @@ def test_the_tutorial_takes_a_new_clone_to_a_release_and_a_report_in_ten_minutes
     assert done.returncode == 0, done.stderr[-3000:]
     assert time.monotonic() - start < TEN_MINUTES
     made = dpcov.load(clone / "visits.json")
-    assert made.columns == ("age", "smoker", "medicines", "pressure")
+    assert made.columns == ("age", "smoker", "medicines", "systolic")
     assert made.guarantee.budget == dpcov.PureDP(1.0)
-    assert (made.guarantee.unit.column, made.guarantee.unit.max_rows) == ("patient", 3)
+    assert (made.guarantee.unit.column, made.guarantee.unit.max_rows) == ("patient", 4)
     assert not made.reproducible
     page = (clone / "visits.html").read_text(encoding="utf-8")
     assert "<html" in page

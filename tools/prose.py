@@ -137,10 +137,11 @@ def _message(node: ast.AST) -> str:
 
 
 def _plain_docstring(text: str) -> str:
-    """Return a docstring without examples, underlines of sections and indented formulas."""
+    """Return a docstring without examples, underlines, formulas and names of parameters."""
     lines = []
     for line in text.splitlines():
         code = re.match(r"\s*(>>>|\.\.\. )", line) or re.match(r"\s*[-=~]{3,}\s*$", line)
+        line = re.sub(r"^(\s*)[\w.]+(, [\w.]+)* : ", r"\1X : ", line)  # names of parameters
         lines.append("" if code or line.startswith("        ") else line)
     return "\n".join(lines)
 

@@ -7,7 +7,6 @@ table into `docs/mechanisms.md`. A test compares the page with the table.
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +68,9 @@ def _cell(schema: Schema, asked: dict[str, bool]) -> str:
 
 
 def _named(mechanism: Any) -> str:
-    """Return the name of a mechanism and the options that differ from their defaults."""
-    options = {
-        field.name: (getattr(mechanism, field.name), field.default) for field in fields(mechanism)
-    }
-    own = [f"{name}={value:g}" for name, (value, usual) in options.items() if value != usual]
-    return f"`{mechanism.name}`" + (f" ({', '.join(own)})" if own else "")
+    """Return the name of a mechanism, and whether it estimates principal directions."""
+    directions = getattr(mechanism, "directions_share", 0.0) > 0
+    return f"`{mechanism.name}`" + (" with directions" if directions else "")
 
 
 def page() -> str:

@@ -35,8 +35,9 @@ def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[
     for at in range(0, len(parts), 2):
         parts[at] = re.sub(r"(?<!\\)([*|]|_(?=\W|$))", r"\\\1", parts[at])
     text = "".join(parts)
-    if what == "property":
-        text = text.replace(":", COLON)  # napoleon would read the text before a colon as a type
+    if what == "property":  # napoleon would read the summary before a colon as a type
+        summary, blank, rest = text.partition("\n\n")
+        text = summary.replace(":", COLON) + blank + rest
     lines[:] = text.split("\n")
 
 

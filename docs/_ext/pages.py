@@ -11,6 +11,7 @@ A line ``<!-- run: ... -->`` before a block sets options of the block:
 
 - ``raises=NAME``: the block ends with this error of `dpcov.errors`.
 - ``needs=MODULE``: the block runs only if this module is installed.
+- ``terminal``: the commands write to a terminal and not to a pipe.
 - ``once``: the block does not run, because only a new clone needs its commands.
 - ``server``: the block does not run, because it needs a database server or a cluster.
 - ``lines=N``: the page shows at most N lines of each output.
@@ -25,6 +26,7 @@ import importlib.util
 import io
 import json
 import os
+import pty
 import re
 import shlex
 import subprocess
@@ -159,7 +161,8 @@ def _run(text: str) -> list[list[str]]:
         elif block.language == "python":
             found[-1].append(_python(block, scope))
         else:
-            found[-1] += [_command(one, block.options.get("raises")) for one in block.commands]
+            run = _on_terminal if "terminal" in block.options else _command
+            found[-1] += [run(one, block.options.get("raises")) for one in block.commands]
     return found
 
 
@@ -185,6 +188,7 @@ def _command(command: str, raises: str | None = None) -> str:
     """Return the output of a command that succeeds, or that fails with the expected error."""
     done = subprocess.run(  # noqa: S603 (our own page)
         ["bash", "-euc", command],  # noqa: S607
+        stdin=subprocess.DEVNULL,  # no command can ask a question
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -195,6 +199,27 @@ def _command(command: str, raises: str | None = None) -> str:
     if raises and (found := _error_of(command)) != raises:
         raise AssertionError(f"{found} instead of {raises}: {command}\n{done.stdout}")
     return done.stdout.replace(f"{Path.cwd()}/", "")
+
+
+def _on_terminal(command: str, raises: str | None = None) -> str:
+    """Return what a command that succeeds writes to a terminal."""
+    screen, side = pty.openpty()
+    with os.fdopen(side) as terminal, os.fdopen(screen, "rb", buffering=0) as shown:
+        done = subprocess.Popen(  # noqa: S603 (our own page)
+            ["bash", "-euc", command],  # noqa: S607
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+        )
+        terminal.close()
+        parts = []
+        with contextlib.suppress(OSError):  # the end of a terminal is an error
+            while part := shown.read(4096):
+                parts.append(part)
+    text = b"".join(parts).decode().replace("\r\n", "\n")
+    if done.wait() or raises:
+        raise AssertionError(f"exit code {done.returncode} of: {command}\n{text}")
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
 def _error_of(command: str) -> str:

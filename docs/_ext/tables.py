@@ -21,6 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "docs" / "results"
 FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-learn's own
+MAX_ROWS = 130  # of a snapshot on the page of measurements; more rows are a file to download
 MARK = re.compile(r"^<!-- generate: ([a-z0-9-]+) -->$", re.MULTILINE)
 KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "derived")
 
@@ -114,12 +115,18 @@ def bench_against_numpy() -> str:
 
 
 def measurements() -> str:
-    """Return each snapshot of results, with its command, its machine and all its rows."""
+    """Return each snapshot of results, with its command, its machine and its rows.
+
+    A snapshot with many rows is a link to its file.
+    """
     parts = []
     for file in sorted(SNAPSHOTS.glob("*.json")):
         found = json.loads(file.read_text())
         where = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
         parts += [f"## {file.stem.replace('_', ' ')}", f"`{found['command']}`, {where}:"]
+        if len(found["rows"]) > MAX_ROWS:
+            parts.append(f"[{len(found['rows']):,} results](results/{file.name})")
+            continue
         for keys, rows in groupby(found["rows"], key=tuple):
             lines = [[_plain(key) for key in keys]]
             parts.append(_table(lines + [[_figure(row[key]) for key in keys] for row in rows]))
@@ -186,6 +193,16 @@ def plots() -> str:
     return _module("dpcov.plot")
 
 
+def signatures() -> str:
+    """Return the documentation of the functions for signed files."""
+    return _module("dpcov.signatures")
+
+
+def reports() -> str:
+    """Return the documentation of the functions that write a report."""
+    return _module("dpcov.report")
+
+
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
 STATED = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())
 SHOWN = {
@@ -207,6 +224,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "paper-classes": paper_classes,
     "estimators": estimators,
     "plots": plots,
+    "signatures": signatures,
+    "reports": reports,
 }
 
 
@@ -291,11 +310,21 @@ def _documented(named: list[tuple[str, Any]], *, members: bool = True) -> str:
     lines = ["```{eval-rst}"]
     for name, value in named:
         if inspect.isclass(value):
-            options = ["   :members:", f"   :exclude-members: {FOREIGN}"] if members else []
+            options = _options(value) if members else []
             lines += [f".. autoclass:: {name}", *options, ""]
         else:
             lines += [f".. autofunction:: {name}", ""]
     return "\n".join([*lines, "```"])
+
+
+def _options(kind: type) -> list[str]:
+    """Return the options that select the public members of a class."""
+    stated = getattr(inspect.getmodule(kind), "PUBLIC_NAMES", None)
+    if stated is None:
+        return ["   :members:", f"   :exclude-members: {FOREIGN}"]
+    fields = getattr(kind, "__dataclass_fields__", {})
+    listed = ", ".join(name for name in stated if name not in fields)
+    return [f"   :members: {listed}", "   :inherited-members:"]
 
 
 def _table(lines: list[list[str]]) -> str:

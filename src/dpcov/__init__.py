@@ -31,7 +31,7 @@ _PUBLIC = {
     "dpcov.rows.schema": ("Schema",),
 }
 # Public modules that need no import of their own.
-_MODULES = ("plot", "report")
+_MODULES = ("plot", "report", "signatures")
 _FORMER = {"choose_alpha": "ridge_alpha"}  # former names and their new names
 
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}

@@ -35,4 +35,5 @@ from dpcov.releases import load as load
 from dpcov.rows.schema import Schema as Schema
 from dpcov import plot as plot
 from dpcov import report as report
+from dpcov import signatures as signatures
 choose_alpha = ridge_alpha

@@ -60,7 +60,10 @@ def heatmap(
     noise: Matrix | None = None,
     below: Booleans | None = None,
 ) -> Axes:
-    """Plot correlations as colours: blue if positive, orange if negative, blank if below noise.
+    """Plot correlations as colours.
+
+    Positive correlations are blue, and negative correlations are orange. Correlations below the
+    noise level are blank.
 
     Parameters
     ----------
@@ -92,13 +95,18 @@ def heatmap(
     ReleaseError
         The release has only one feature, or matplotlib is not installed.
 
+    See Also
+    --------
+    dpcov.correlation_standard_errors : Standard errors for the parameter `noise`.
+
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = heatmap(release, ax=Figure())
+    >>> axes = dpcov.plot.heatmap(release, ax=Figure())
 
     """
     matrix = release.correlation() if isinstance(release, Release) else release.matrix
@@ -197,13 +205,18 @@ def spectrum(
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.pca : Principal components.
+
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = spectrum(release, ax=Figure())
+    >>> axes = dpcov.plot.spectrum(release, ax=Figure())
 
     """
     found = release
@@ -250,13 +263,18 @@ def graph(found: SparsePrecision, *, ax: Place = None, most: int = MAX_EDGES) ->
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.precision : Sparse inverse covariance.
+
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = graph(dpcov.precision(release), ax=Figure())
+    >>> axes = dpcov.plot.graph(dpcov.precision(release), ax=Figure())
 
     """
     edges = found.edges[:most]
@@ -311,9 +329,9 @@ def coefficients(
     most: int = MAX_BARS,
     effects: bool = False,
 ) -> Axes:
-    """Plot regression coefficients with their intervals, in descending order of their size.
+    """Plot regression coefficients with their intervals.
 
-    Coefficients below the noise level have hollow dots.
+    The largest coefficients are at the top. Coefficients below the noise level have hollow dots.
 
     Parameters
     ----------
@@ -338,13 +356,19 @@ def coefficients(
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.ols : Regression with intervals.
+    dpcov.ridge : Ridge regression.
+
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
     >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
-    >>> axes = coefficients(dpcov.ols(release, release.columns[0]), ax=Figure())
+    >>> axes = dpcov.plot.coefficients(dpcov.ols(release, release.columns[0]), ax=Figure())
 
     """
     if isinstance(found, OLS):
@@ -387,22 +411,28 @@ def pairs(
     high : ndarray, shape (m,)
         Upper ends of the intervals.
 
-    below : ndarray of bool, shape (m,), optional
-        Correlations below the noise level, which have hollow dots.
-
     ax : Axes or Figure, optional
         Axes or figure for the plot. The default is a new figure.
+
+    below : ndarray of bool, shape (m,), optional
+        Correlations below the noise level, which have hollow dots.
 
     Returns
     -------
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.intervals : Intervals for the correlations.
+
     Examples
     --------
+    >>> import dpcov
+    >>> import numpy as np
     >>> from matplotlib.figure import Figure
     >>> values = np.array([0.4, -0.2])
-    >>> axes = pairs(["a, b", "a, c"], values, values - 0.1, values + 0.1, ax=Figure())
+    >>> axes = dpcov.plot.pairs(["a, b", "a, c"], values, values - 0.1, values + 0.1, ax=Figure())
 
     """
     asked: dict[str, Any] = {"ordered": False, "below": below}
@@ -427,13 +457,17 @@ def curve(plan: Plan, *, ax: Place = None) -> Axes:
     Axes
         Axes with the plot.
 
+    See Also
+    --------
+    dpcov.plan : Prediction of the error of a release.
+
     Examples
     --------
     >>> import dpcov
     >>> from matplotlib.figure import Figure
     >>> schema = dpcov.Schema.from_bounds(0, 100, ["age", "score"])
     >>> found = dpcov.plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace")
-    >>> axes = curve(found, ax=Figure())
+    >>> axes = dpcov.plot.curve(found, ax=Figure())
 
     """
     axes = _axes(ax, (7, 4))

@@ -268,7 +268,7 @@ def _misses(away: Matrix, errors: Matrix | None) -> str:
 def nearest_correlation(release: Release) -> NamedMatrix:
     """Return the correlation matrix nearest to the released correlations.
 
-    If the release was denoised, the released correlations are returned unchanged. Without
+    If the release was denoised, the function returns the released correlations unchanged. Without
     denoising, the released matrix can have negative eigenvalues.
 
     Parameters
@@ -279,7 +279,7 @@ def nearest_correlation(release: Release) -> NamedMatrix:
     Returns
     -------
     NamedMatrix
-        Positive semidefinite matrix with 1 on the diagonal.
+        Positive semidefinite matrix of shape (p, p) with 1 on the diagonal.
 
     Raises
     ------
@@ -290,9 +290,15 @@ def nearest_correlation(release: Release) -> NamedMatrix:
     --------
     dpcov.Release.correlation : Released correlations.
 
+    Notes
+    -----
+    The distance is the Frobenius norm. The method is algorithm 3.3 of Higham (2002): alternating
+    projections with Dykstra's correction.
+
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.nearest_correlation(release).matrix.shape
@@ -369,7 +375,7 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     Returns
     -------
     NamedMatrix
-        Entries -P_ij / sqrt(P_ii P_jj) for the inverse covariance P, and 1 on the diagonal.
+        Matrix of shape (p, p) with 1 on the diagonal.
 
     Raises
     ------
@@ -382,9 +388,15 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     --------
     dpcov.precision : Sparse inverse covariance.
 
+    Notes
+    -----
+    The entries are -P_ij / sqrt(P_ii P_jj), where P is the inverse covariance (Lauritzen 1996,
+    chapter 5).
+
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.partial_correlations(release).matrix.shape

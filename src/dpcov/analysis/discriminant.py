@@ -252,8 +252,9 @@ def lda(
 
     Examples
     --------
-    >>> import pyarrow as pa
     >>> import dpcov
+    >>> import numpy as np
+    >>> import pyarrow as pa
     >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
     ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
     >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})

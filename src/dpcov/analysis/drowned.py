@@ -27,13 +27,40 @@ UNSEEN = (
 
 
 def drowned(release: Release) -> tuple[str, ...]:
-    """Return warnings if the number of rows or some means are below the noise level.
+    """Return warnings about a row count or means that are below the noise level.
 
-    The rule is in `dpcov.analysis.below_noise`. All means also count as below the noise level if
-    rows might have been clipped and the noise hides the norms of most rows.
+    A row count is below the noise level if the standard deviation of its noise exceeds a tenth of
+    the count. A mean is below the noise level in either of two cases:
 
-    If the mechanism has no noise distribution, the only warning is about a number of rows that is
-    not positive. If the release does not contain the whole matrix, the warning gives the reason.
+    - The standard deviation of its noise exceeds a tenth of the width of its bounds.
+    - The noise hides the norms of most rows, so the clipping bias is unknown.
+
+    Parameters
+    ----------
+    release : Release
+        Release to check.
+
+    Returns
+    -------
+    tuple of str
+        One sentence for each warning. If the release contains no means, one sentence gives the
+        reason. If the noise distribution is unknown, the only possible warning is that no rows
+        remain.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for means and covariances.
+    dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.linspace(0, 1, 5000)[:, None]
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.drowned(release)
+    ()
+
     """
     if reason := record.directions_reason(release):
         return (reason,)

@@ -38,24 +38,24 @@ NO_LAW = (
 def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Return the standard error of each correlation due to the privacy noise.
+    """Return the standard errors of the correlations due to the privacy noise.
 
-    The errors do not include the sampling error. They are first-order effects of the same simulated
-    noise as in `intervals`.
+    dpcov simulates the noise, as for `intervals`. The standard errors are linear approximations.
+    They do not include the sampling error.
 
     Parameters
     ----------
     release : Release
-        Release with an intercept.
+        Release with correlations.
 
     generator : numpy.random.Generator, optional
-        Random numbers for the simulations. The default gives the same result every time.
+        Random numbers for the simulation. The default gives the same result every time.
 
     Returns
     -------
     ndarray, shape (p, p), or None
-        Standard errors, with 0 on the diagonal. None if no correlation is above the noise level, or
-        if the release has no noise distribution.
+        Standard errors, with 0 on the diagonal. None if no correlation rises above the noise, or if
+        the noise distribution is unknown.
 
     Raises
     ------
@@ -65,14 +65,17 @@ def correlation_standard_errors(
     See Also
     --------
     dpcov.intervals : Intervals for the correlations.
+    Release.correlation : Correlations of the features.
 
     Examples
     --------
     >>> import dpcov
-    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-    >>> dpcov.correlation_standard_errors(release).shape
-    (2, 2)
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> errors = dpcov.correlation_standard_errors(release)
+    >>> bool(errors[0, 1] < 0.1)
+    True
 
     """
     found = correlation_errors(release, generator=generator)

@@ -288,9 +288,10 @@ def intervals(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> made = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
-    >>> found = intervals(made, "correlation", sampling=False)
+    >>> found = dpcov.intervals(made, "correlation", sampling=False)
     >>> bool(found.high[0, 1] < -0.9)
     True
 
@@ -369,9 +370,10 @@ def several_intervals(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> made = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
-    >>> len(several_intervals(made, ["mean", "correlation"]))
+    >>> len(dpcov.several_intervals(made, ["mean", "correlation"]))
     2
 
     """

@@ -145,6 +145,7 @@ class OLS(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.ols(release, "x1").names
@@ -261,6 +262,7 @@ class OLS(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.ols(release, "x1").conf_int().shape
@@ -337,6 +339,7 @@ def ols(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> found = dpcov.ols(release, target="x1")

@@ -92,6 +92,7 @@ class PCA(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.pca(release, k=1).components.shape
@@ -137,6 +138,7 @@ class PCA(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.pca(release, k=1).transform([[0.2, 0.8]]).shape
@@ -239,6 +241,7 @@ def pca(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> bool(dpcov.pca(release, k=1).explained_variance_ratio[0] > 0.8)
@@ -359,6 +362,7 @@ def significant_components(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> significant_components(release) >= 1

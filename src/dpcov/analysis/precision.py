@@ -113,6 +113,7 @@ class SparsePrecision(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.precision(release, alpha=0.1).columns
@@ -162,9 +163,10 @@ class SparsePrecision(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-        >>> graph = dpcov.precision(release, alpha=0.1).to_networkx()  # doctest: +SKIP
+        >>> graph = dpcov.precision(release, alpha=0.1).to_networkx()
 
         """
         try:
@@ -199,6 +201,7 @@ class SparsePrecision(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.precision(release, alpha=0.1).to_frame().shape
@@ -326,13 +329,16 @@ def precision(
 
     Notes
     -----
-    Wang, Huai and Xu (2018) also penalise the diagonal, which adds alpha to the diagonal of S. The
-    simulations of the stability use the denoised matrix as the truth and keep alpha fixed. They
+    The estimator is the graphical lasso (Friedman, Hastie and Tibshirani 2008). Wang, Huai and Xu
+    (2018) also penalise the diagonal, which adds alpha to the diagonal of S.
+
+    The simulations of the stability use the denoised matrix as the truth and keep alpha fixed. They
     contain no sampling error.
 
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> [(edge.first, edge.second) for edge in dpcov.precision(release, alpha=0.1).edges]
@@ -435,11 +441,12 @@ def precision_alpha(
     Notes
     -----
     The extended BIC is n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2
-    (Foygel and Drton 2010). |E| is the number of edges, and n is an effective number of rows. The
-    inverse 1/n equals 1/rows plus the variance of the noise. The sampling error of n rows therefore
-    equals the sampling error and the privacy noise of the release together. The smallest candidate
-    is half of sqrt(log p / n). A smaller penalty would overfit a singular matrix. The graph can be
-    recovered with penalties of the order sqrt(log p / n) (Ravikumar et al. 2011).
+    (Foygel and Drton 2010). |E| is the number of edges. The effective number of rows n satisfies
+    1/n = 1/rows + variance of the noise. A table of n rows without noise would have the same error.
+
+    The smallest candidate is half of sqrt(log p / n). A smaller penalty would overfit a singular
+    matrix. The graph can be recovered with penalties of the order sqrt(log p / n) (Ravikumar et al.
+    2011).
 
     The variance of the noise is a mean over all pairs of features. Rare levels are mostly noise and
     increase the penalty. Leave rare levels out with `features`, or choose alpha yourself.
@@ -447,6 +454,7 @@ def precision_alpha(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.precision_alpha(release) > 0

@@ -93,6 +93,7 @@ class Ridge(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.ridge(release, "x1", alpha=1e-4).columns
@@ -144,6 +145,7 @@ class Ridge(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.ridge(release, "x1", alpha=1e-4).predict([[0.2], [0.8]]).shape
@@ -169,6 +171,7 @@ class Ridge(Result):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> dpcov.ridge(release, "x1", alpha=1e-4).conf_int().shape
@@ -279,6 +282,7 @@ class RidgePath:
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.ridge_path(release, "x1", [0.001, 0.1]).coefficients.shape
@@ -377,7 +381,8 @@ def ridge(
     Notes
     -----
     Let C be the covariance of the features, c their covariance with the target and S the diagonal
-    matrix with entries s_j^2. The solution is w = (C + 2 alpha S)^-1 c. With ``encoded``, the
+    matrix with entries s_j^2. The solution is w = (C + 2 alpha S)^-1 c (Hoerl and Kennard 1970,
+    equation 2.1, for S = I). With ``encoded``, the
     objective is the one of Amin et al. (2019) on encoded rows. With ``raw``, the solution equals
     scikit-learn's ``Ridge`` with the penalty 2 n alpha. Without an intercept, ``standardized`` uses
     root mean squares in place of standard deviations.
@@ -385,6 +390,7 @@ def ridge(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> found = dpcov.ridge(release, target="x1", alpha=1e-4)
@@ -478,6 +484,7 @@ def ridge_path(
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> path = dpcov.ridge_path(release, "x1", [0.001, 0.1, 10.0])
@@ -546,8 +553,10 @@ def ridge_error_bound(difference: Matrix, coefficients: Vector, penalty: float) 
 
     Examples
     --------
+    >>> import dpcov
+    >>> import numpy as np
     >>> from dpcov.analysis.ridge import ridge_error_bound
-    >>> ridge_error_bound(np.zeros((3, 3)), np.ones(2), penalty=1.0)
+    >>> dpcov.ridge_error_bound(np.zeros((3, 3)), np.ones(2), penalty=1.0)
     0.0
 
     """

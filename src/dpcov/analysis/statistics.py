@@ -307,28 +307,34 @@ NAMED: dict[str, Statistic] = {
 
 
 def eigenvalues(*, correlation: bool = False) -> Statistic:
-    """Return the statistic of the eigenvalues, which equals `PCA.explained_variance`.
+    """Return the statistic of all eigenvalues, for `intervals`.
+
+    The statistic equals the variances of all components of `pca`.
 
     Parameters
     ----------
     correlation : bool, default False
-        Use the correlations in place of the covariances.
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
 
     Returns
     -------
     Statistic
-        Statistic for `dpcov.intervals`.
+        Eigenvalues in descending order, shape (p,).
 
     See Also
     --------
-    dpcov.intervals : Compute intervals.
+    dpcov.explained_variance : Eigenvalues divided by their sum.
+    dpcov.pca : Principal components.
 
     Examples
     --------
     >>> import dpcov
-    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-    >>> dpcov.intervals(release, dpcov.eigenvalues()).low.shape
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.eigenvalues())
+    >>> found.low.shape
     (2,)
 
     """
@@ -336,65 +342,70 @@ def eigenvalues(*, correlation: bool = False) -> Statistic:
 
 
 def explained_variance(*, correlation: bool = False) -> Statistic:
-    """Return the statistic of the eigenvalues divided by their sum.
+    """Return the statistic of all eigenvalues divided by their sum, for `intervals`.
 
-    The statistic equals `PCA.explained_variance_ratio`.
+    The statistic equals the fractions of the variance that the components of `pca` explain.
 
     Parameters
     ----------
     correlation : bool, default False
-        Use the correlations in place of the covariances.
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
 
     Returns
     -------
     Statistic
-        Statistic for `dpcov.intervals`.
+        Fractions of the variance in descending order, shape (p,).
 
     See Also
     --------
-    dpcov.intervals : Compute intervals.
+    dpcov.eigenvalues : Eigenvalues themselves.
+    dpcov.pca : Principal components.
 
     Examples
     --------
     >>> import dpcov
-    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-    >>> dpcov.intervals(release, dpcov.explained_variance()).low.shape
-    (2,)
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.explained_variance())
+    >>> bool(found.high.max() <= 1)
+    True
 
     """
     return Spectrum("correlation" if correlation else "covariance", shares=True)
 
 
 def coefficients(target: str, features: Sequence[str] | str | None = None) -> Statistic:
-    """Return the statistic of the intercept and the coefficients of a regression.
+    """Return the statistic of the coefficients of a regression, for `intervals`.
 
-    The statistic equals `OLS.coefficients`.
+    The statistic equals the coefficients of `ols`.
 
     Parameters
     ----------
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``.
+        Feature to predict.
 
-    features : sequence of str, or str, optional
+    features : str or sequence of str, optional
         Names of features or columns. The default is all columns except the target.
 
     Returns
     -------
     Statistic
-        Statistic for `dpcov.intervals`.
+        Intercept and k coefficients in the units of the data, shape (k + 1,).
 
     See Also
     --------
-    dpcov.intervals : Compute intervals.
-    dpcov.ols : Fit by least squares.
+    dpcov.ols : Regression with standard errors.
 
     Examples
     --------
     >>> import dpcov
-    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
-    >>> dpcov.intervals(release, dpcov.coefficients("x1")).low.shape
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.coefficients("x1"))
+    >>> found.low.shape
     (2,)
 
     """

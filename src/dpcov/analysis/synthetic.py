@@ -82,6 +82,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> dpcov.sample(release, 100, seed=0).shape

@@ -371,10 +371,11 @@ def release(
 
     Examples
     --------
+    >>> import dpcov
     >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
-    >>> made = release(table, lower=0, upper=1, epsilon=1.0)
-    >>> bool(made.correlation()[0, 1] < -0.9)
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
+    >>> bool(release.correlation()[0, 1] < -0.9)
     True
 
     """

@@ -155,8 +155,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     """Make one private release for each category of a column.
 
     The categories have different rows. Under ``add-remove`` each category therefore gets the whole
-    budget (parallel composition). Under ``replace-one`` a row can change its category, so each
-    category gets half of epsilon, or a quarter of rho.
+    budget (parallel composition, McSherry 2009). Under ``replace-one`` a row can change its
+    category, so each category gets half of epsilon, or a quarter of rho.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
         Conditions on the rows, as in `release`.
 
     rows : int, optional
-        Public number of rows of the whole table, as in `release`.
+        Public number of rows for ``replace-one``, as in `release`.
 
     epsilon, delta, rho : float, optional
         Budget of all releases together, as in `release`.
@@ -237,12 +237,13 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
     Examples
     --------
+    >>> import dpcov
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [0.0, 1.0] * 4000, "site": ["a"] * 3000 + ["b"] * 5000})
     >>> x = {"kind": "numeric", "lower": 0, "upper": 1}
     >>> site = {"kind": "categorical", "levels": ["a", "b"]}
-    >>> schema = Schema.parse({"columns": {"x": x, "site": site}})
-    >>> made = release_by(table, "site", schema=schema, epsilon=1.0)
+    >>> schema = dpcov.Schema.parse({"columns": {"x": x, "site": site}})
+    >>> made = dpcov.release_by(table, "site", schema=schema, epsilon=1.0)
     >>> {level: round(one.count() / 1000) for level, one in made.items()}
     {'a': 3, 'b': 5}
 

@@ -1,7 +1,7 @@
 """Command line of dpcov.
 
 An error prints one line to stderr and no traceback. The exit code is 2, or 1 for an unexpected
-error.
+error or a file that is not verified.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from dpcov.cli.output import require_writable, safe_streams, written
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import migrate, schema
+from dpcov.cli.signatures import PassphraseFile, key_app, private_key
+from dpcov.cli.signatures import app as signatures_app
 from dpcov.core.printable import hidden, shown
 from dpcov.core.show.plain import json_text
 from dpcov.core.spelling import shell_spelling
-from dpcov.errors import DpcovError, MechanismError, OutputError
+from dpcov.errors import DpcovError, KeyFileError, MechanismError, OutputError, SignatureError
 
 if TYPE_CHECKING:
     from dpcov.core.files import Output
+    from dpcov.core.keys import PrivateKey
     from dpcov.releases import Release
 
 app = typer.Typer(
@@ -50,6 +53,8 @@ app.add_typer(plan_app)
 app.add_typer(report_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)
+app.add_typer(key_app, name="key")
+app.add_typer(signatures_app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -79,7 +84,7 @@ def demo(
         Path, typer.Option("--folder", help="Folder for the files of the demo.")
     ] = Path("demo"),
 ) -> None:
-    """Run all steps on a bundled public health table: schema, ledger, release, results."""
+    """Run all steps on a bundled table of simulated visits: schema, ledger, release, results."""
     from dpcov.cli.demo import run
 
     require_writable()
@@ -137,6 +142,11 @@ def release(
         ),
     ] = None,
     threads: options.Threads = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Sign the release file with this private key."),
+    ] = None,
+    passphrase_file: PassphraseFile = None,
     force: options.Force = False,
     seed: Annotated[
         int | None, typer.Option(help="Seed for tests. It makes the release NOT PRIVATE.")
@@ -150,6 +160,7 @@ def release(
     from dpcov.api.grouped import paths, prepare_by
     from dpcov.api.request import Request
     from dpcov.cli.progress import reading
+    from dpcov.core.envelope import largest_signed
     from dpcov.core.files import reserved
     from dpcov.releases import largest_file
     from dpcov.report.documents import document
@@ -181,8 +192,11 @@ def release(
     levels = {"": prepare(data, request)} if grouped is None else grouped.levels
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
     prepared = next(iter(levels.values()))
-    inputs = [path for path in (Path(data), schema, ledger) if path is not None]
+    signer = None if sign is None else _signer(sign, passphrase_file)  # before the spend
+    inputs = [path for path in (Path(data), schema, ledger, sign) if path is not None]
     space = largest_file(prepared.rows.schema, prepared.rows.lattice().dimension)
+    if signer is not None:
+        space = largest_signed(space)
     hushed = quiet or as_json
     require_writable(quiet and not as_json)
     with ExitStack() as stack:
@@ -198,7 +212,7 @@ def release(
         sys.stdout.flush()
         with reading():
             made = {"": prepared.run()} if grouped is None else grouped.run()
-        _save(made, outputs)
+        _save(made, outputs, signer)
     level, one = list(made.items())[-1]
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
@@ -208,6 +222,7 @@ def release(
             files = {level: str(place) for level, place in places.items()}
             facts: dict[str, Any] = {"reason": prepared.reason, "files": files, "left": left}
             facts["budget_warnings"] = warned
+            facts["signatures"] = [] if signer is None else [signer.public.fingerprint]
             print(json_text(document(one, mechanism=one.mechanism, **facts)))
             return
         if quiet:
@@ -221,11 +236,20 @@ def release(
                 "Use --ledger to limit the total of several releases.",
                 quiet,
             )
+        if sign is not None:
+            say(f"signed with the key {shown(sign)}", quiet)
         listed = " ".join(map(shown, places.values()))
         say(f"written to {listed}; next: dpcov show {shown(places[level])}", quiet)
 
 
-def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
+def _signer(key: Path, passphrase_file: Path | None) -> PrivateKey:
+    try:
+        return private_key(key, passphrase_file)
+    except KeyFileError as error:
+        raise KeyFileError(f"{error} Nothing was spent.") from None
+
+
+def _save(made: dict[str, Release], outputs: dict[str, Output], signer: PrivateKey | None) -> None:
     """Write each release to its file, and print each release whose file cannot be written.
 
     No release is lost in this way, although the budget is spent.
@@ -233,7 +257,7 @@ def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
     failed: dict[str, OutputError] = {}
     for level, one in made.items():
         try:
-            outputs[level].write(one.to_text())
+            outputs[level].write(_text(one, signer))
         except OutputError as error:
             failed[level] = error
     if not failed:
@@ -241,13 +265,21 @@ def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
     first = next(iter(failed.values()))
     try:
         for level in failed:
-            print(made[level].to_text(indent=None), end="")
+            print(_text(made[level], signer, indent=None), end="")
         sys.stdout.flush()
     except OutputError as error:
         raise OutputError(f"{first} {error} The budget is spent and the release is lost.") from None
     raise OutputError(
         f"{first} The budget is spent. Save the release from standard output as a file."
     )
+
+
+def _text(release: Release, signer: PrivateKey | None, indent: int | None = 1) -> str:
+    """Return the content of the file of a release."""
+    from dpcov.signatures import signed_text
+
+    text = release.to_text(indent)
+    return text if signer is None else signed_text(text, signer)
 
 
 def _option(stated: str) -> tuple[str, Any]:
@@ -307,17 +339,23 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
     from dpcov.releases import Release
     from dpcov.releases.advisories import advisories
     from dpcov.report.documents import document
+    from dpcov.signatures import claimed_keys
 
-    loaded = Release.load(file)
+    loaded, keys = Release.load(file), claimed_keys(file)
     found = summary(loaded)
     if as_json:
-        print(json_text(document(loaded, **found.document())))
+        print(json_text(document(loaded, **found.document(), signatures=keys)))
         return
     warn_if_seeded(loaded)
     for sentence in advisories(loaded):
         warn(sentence)
     print_tables(found.tables())
     name = shown(file)
+    if keys:
+        print(
+            f"signed, according to the file, with the key {', '.join(keys)}. Only "
+            f"`dpcov verify {name} --key PUBLIC` checks a signature."
+        )
     print(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")
 
 
@@ -345,7 +383,7 @@ def _run(arguments: list[str] | None) -> int:
         code = app(arguments, prog_name="dpcov", standalone_mode=False) or 0
         sys.stdout.flush()
     except DpcovError as error:
-        return _fail(str(error), 2)
+        return _fail(str(error), 1 if isinstance(error, SignatureError) else 2)
     except _UsageError as error:
         if text := error.format_message().replace("Value error, ", ""):  # type: ignore[attr-defined]
             return _fail(f"{hidden(text).rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]

@@ -8,11 +8,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from dpcov.core.envelope import EnvelopeDocument
 from dpcov.releases.file import ReleaseDocument
 from dpcov.rows.schema import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-MODELS: dict[str, type[BaseModel]] = {"schema": Schema, "release": ReleaseDocument}
+MODELS: dict[str, type[BaseModel]] = {
+    "schema": Schema,
+    "release": ReleaseDocument,
+    "signed-release": EnvelopeDocument,
+}
 
 
 def texts() -> dict[str, str]:

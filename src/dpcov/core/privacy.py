@@ -21,12 +21,25 @@ from typing import Literal
 from dpcov.errors import BudgetError, MechanismError
 
 
-class Neighbors(StrEnum):
+# The other parameters of an enumeration define a new enumeration, so they are not documented.
+class Neighbors(StrEnum):  # numpydoc ignore=PR01
     """Relation between two tables that a release must not distinguish.
 
     A privacy unit is a row or a person. With ``ADD_REMOVE``, one table has one more unit, and the
     number of units is private. With ``REPLACE_ONE``, the rows of one unit differ, and the number of
     units is public.
+
+    Parameters
+    ----------
+    value : {"add-remove", "replace-one"}
+        Name of the relation.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> dpcov.Neighbors("add-remove") is dpcov.Neighbors.ADD_REMOVE
+    True
+
     """
 
     ADD_REMOVE = "add-remove"
@@ -34,7 +47,15 @@ class Neighbors(StrEnum):
 
     @property
     def sides(self) -> int:
-        """Number of units by which tables differ: 1 if added or removed, 2 if replaced."""
+        """Number of units in which the tables differ: 1 if added or removed, 2 if replaced.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Neighbors.REPLACE_ONE.sides
+        2
+
+        """
         return 2 if self == Neighbors.REPLACE_ONE else 1
 
 
@@ -80,8 +101,18 @@ class Unit:
     column : str, optional
         Name of the id column. Without a column, the unit is one row.
 
-    max_rows : int
+    max_rows : int, default 1
         Largest number of rows of a person.
+
+    See Also
+    --------
+    dpcov.Guarantee : Guarantee that protects a privacy unit.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> print(dpcov.Unit("patient", max_rows=8))
+    one person (column 'patient'), up to 8 rows
 
     """
 
@@ -132,10 +163,28 @@ class _Figures:
 class PureDP(_Figures):
     """Budget of epsilon-differential privacy.
 
+    Let p be the probability of any set of outcomes for a table. Let q be the probability of the
+    same set for a neighbouring table. Then p is at most e^epsilon q.
+
     Parameters
     ----------
     epsilon : float
-        Largest log-ratio of the probabilities of any outcome.
+        Privacy loss, above 0.
+
+    See Also
+    --------
+    dpcov.ApproxDP : Budget with an additional delta.
+    dpcov.ZCDP : Budget in rho.
+
+    Notes
+    -----
+    The source is Dwork, McSherry, Nissim and Smith (2006), Definition 1.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> print(dpcov.PureDP(1.0))
+    pure differential privacy, epsilon = 1
 
     """
 
@@ -147,12 +196,30 @@ class PureDP(_Figures):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(_Figures):
-    """Budget of rho-zero-concentrated differential privacy (Bun and Steinke 2016).
+    """Budget of rho-zero-concentrated differential privacy (zCDP).
+
+    Take the distributions of the outcome for two neighbouring tables. For every order alpha above
+    1, the Renyi divergence between these two distributions is at most rho alpha.
 
     Parameters
     ----------
     rho : float
         Parameter of the guarantee, above 0.
+
+    See Also
+    --------
+    dpcov.PureDP : Budget in epsilon.
+    dpcov.ApproxDP : Budget in epsilon and delta.
+
+    Notes
+    -----
+    The source is Bun and Steinke (2016), Definition 1.1.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> print(dpcov.ZCDP(0.5))
+    zero-concentrated differential privacy, rho = 0.5
 
     """
 
@@ -166,6 +233,9 @@ class ZCDP(_Figures):
 class ApproxDP(_Figures):
     """Budget of (epsilon, delta)-differential privacy.
 
+    Let p be the probability of any set of outcomes for a table. Let q be the probability of the
+    same set for a neighbouring table. Then p is at most e^epsilon q + delta.
+
     Parameters
     ----------
     epsilon : float
@@ -173,6 +243,21 @@ class ApproxDP(_Figures):
 
     delta : float
         Parameter of the guarantee, above 0 and below 1.
+
+    See Also
+    --------
+    dpcov.PureDP : Budget without a delta.
+    dpcov.ZCDP : Budget in rho.
+
+    Notes
+    -----
+    The source is Dwork, Kenthapadi, McSherry, Mironov and Naor (2006).
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> print(dpcov.ApproxDP(1.0, 1e-6))
+    (epsilon, delta)-differential privacy, (1, 1e-06)
 
     """
 
@@ -291,10 +376,21 @@ class Guarantee:
         Privacy loss that the release does not exceed.
 
     neighbors : Neighbors
-        Relation between the tables.
+        Relation between neighbouring tables.
 
-    unit : Unit
-        Row or person that the release protects.
+    unit : Unit, default Unit()
+        Row or person that the release protects. The default is one row.
+
+    See Also
+    --------
+    Release.guarantee : Guarantee of a release.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> guarantee = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+    >>> print(guarantee.unit)
+    one row
 
     """
 
@@ -308,7 +404,21 @@ class Guarantee:
         Parameters
         ----------
         spent : Fraction
-            Part of epsilon, of rho, or of mu^2 / 2 for Gaussian noise with an (epsilon, delta).
+            Part of epsilon or of rho. For an (epsilon, delta) budget, a part of mu^2 / 2. Here mu
+            is the sensitivity divided by the standard deviation of the Gaussian noise.
+
+        Returns
+        -------
+        Guarantee
+            Guarantee with the part as its budget, rounded up. The delta does not change.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> import dpcov
+        >>> whole = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+        >>> whole.of_part(Fraction(1, 4)).budget
+        PureDP(epsilon=0.25)
 
         """
         match self.budget:
@@ -321,7 +431,21 @@ class Guarantee:
         return replace(self, budget=part)
 
     def in_words(self) -> str:
-        """Return the guarantee as a sentence for readers without training."""
+        """Return the guarantee as a sentence for readers without training.
+
+        Returns
+        -------
+        str
+            Sentence about the privacy unit and the budget.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> guarantee = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+        >>> "a factor of at most e^1" in guarantee.in_words()
+        True
+
+        """
         column, rows = self.unit.column, self.unit.max_rows
         person = f"any one person (column {column!r}, at most {rows} rows each)"
         who, units = ("any one row", "rows") if column is None else (person, "persons")

@@ -44,10 +44,24 @@ NULL = "What was fitted is the null model: see null_reason_. The release is in r
 
 
 class NullModelWarning(UserWarning):
-    """Warning that an estimator fitted a null model.
+    """Warning about a release that does not contain the figures that a model needs.
 
-    The release does not contain the figures that the model needs, or no figure is above the noise
-    level.
+    The estimator also warns if no figure rises above the noise. The fitted model is then the null
+    model, which ignores all columns.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from dpcov.estimators import PrivateCovariance
+    >>> few = np.array([[0.1, 0.2], [0.3, 0.1]])
+    >>> model = PrivateCovariance(bounds=(0, 1), epsilon=0.01, neighbors="replace-one")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = model.fit(few)
+    >>> caught[0].category.__name__
+    'NullModelWarning'
+
     """
 
 
@@ -70,18 +84,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon, delta, rho : float, optional
         Budget of each `fit`: epsilon, epsilon with delta, or rho.
 
-    neighbors, mechanism, denoise : str, optional
-        Options of `dpcov.release`. With ``auto``, the `goal` of the estimator determines the
-        mechanism.
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`. With ``auto``, the `goal` of the estimator
+        decides.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
 
     radius : float, 'private' or 'public', optional
         Clipping radius, as in `dpcov.release`.
 
     ledger : Ledger, str or Path, optional
-        Ledger that records each `fit` before dpcov draws any noise.
+        Ledger that records the budget of each `fit` before dpcov draws noise.
 
     dataset : str, optional
-        Name of the data set in the ledger.
+        Data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows whose bounds are single numbers. A row of another

@@ -38,22 +38,30 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         each column name. Never compute the bounds from the data.
 
     missing : {"midpoint", "pairwise", "none"}, default "midpoint"
-        Treatment of missing values, as in `dpcov.release`.
+        Meaning of a missing value. With ``midpoint``, the value counts as the midpoint of its
+        bounds. With ``pairwise``, means and covariances omit the value. With ``none``, you promise
+        that no value is missing.
 
     epsilon, delta, rho : float, optional
         Budget of each `fit`.
 
-    neighbors, mechanism, denoise : str, optional
-        Options of `dpcov.release`.
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
 
     radius : float, 'private' or 'public', optional
         Clipping radius, as in `dpcov.release`.
 
     ledger : Ledger, str or Path, optional
-        Ledger that records each `fit` before dpcov draws noise.
+        Ledger that records the budget of each `fit` before dpcov draws noise.
 
     dataset : str, optional
-        Name of the data set in the ledger.
+        Data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows, if the bounds are single numbers. A row with
@@ -101,6 +109,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     Examples
     --------
     >>> import numpy as np
+    >>> from dpcov.estimators import PrivateCovariance
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> fitted = PrivateCovariance(bounds=(0, 1), epsilon=1.0).fit(table)
     >>> bool(abs(fitted.covariance_[0, 0] - 1 / 12) < 0.02)
@@ -137,6 +146,16 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         DpcovError
             The request is invalid. The budget is not spent.
 
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivateCovariance
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivateCovariance(bounds=(0, 1), epsilon=10.0).fit(table)
+        >>> bool(abs(fitted.location_[0] - 0.5) < 0.05)
+        True
+
         """
         self._make_release(X)
         covariance = self._analyzed(lambda: _varying(self.release_))
@@ -159,27 +178,29 @@ class PrivateGraphicalLasso(PrivateCovariance):
         Public bounds: one number, or one number for each column. Required. Never compute the bounds
         from the data.
 
-    alpha : float, optional
-        Strength of the penalty on the inverse of the correlations, above 0. By default the release
-        determines the strength. The penalty of scikit-learn is on the inverse of the covariance.
-
     missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
         Meaning of a missing value. `PrivateCovariance` explains the options.
 
     epsilon, delta, rho : float, optional
         Budget of each `fit`, as in `PrivateCovariance`.
 
-    neighbors, mechanism, denoise : str, optional
-        Options of `dpcov.release`.
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
 
     radius : float, 'private' or 'public', optional
         Clipping radius, as in `dpcov.release`.
 
     ledger : Ledger, str or Path, optional
-        Ledger that records each `fit`, as in `PrivateCovariance`.
+        Ledger that records the budget of each `fit` before dpcov draws noise.
 
     dataset : str, optional
-        Name of the data set in the ledger.
+        Data set in the ledger.
 
     n_features : int, optional
         Public number of columns of a list of rows.
@@ -189,6 +210,13 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
     store_precision : bool, default True
         True to keep `precision_`.
+
+    assume_centered : bool, default False
+        Must be False. The graph describes deviations from the means.
+
+    alpha : float, optional
+        Strength of the penalty on the inverse of the correlations, above 0. By default the release
+        determines the strength. The penalty of scikit-learn is on the inverse of the covariance.
 
     Attributes
     ----------
@@ -222,9 +250,14 @@ class PrivateGraphicalLasso(PrivateCovariance):
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.precision : Sparse inverse covariance from a release.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from dpcov.estimators import PrivateGraphicalLasso
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> fitted = PrivateGraphicalLasso(bounds=(0, 1), epsilon=1.0, alpha=0.1).fit(table)
     >>> [(edge.first, edge.second) for edge in fitted.graph_.edges]
@@ -258,6 +291,16 @@ class PrivateGraphicalLasso(PrivateCovariance):
         ------
         DpcovError
             The request is invalid. The budget is not spent.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivateGraphicalLasso
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivateGraphicalLasso(bounds=(0, 1), epsilon=10.0, alpha=0.1).fit(table)
+        >>> fitted.precision_.shape
+        (2, 2)
 
         """
         self._make_release(X)

@@ -40,6 +40,36 @@ class PrivatePCA(
         Public bounds: one number, or one number for each column. Required. Never compute the bounds
         from the data.
 
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget of each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Data set in the ledger.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
     n_components : int or float, optional
         Number of components. The default is all. A number below 1 is the fraction of the variance
         that the components explain.
@@ -49,30 +79,6 @@ class PrivatePCA(
 
     whiten : bool, default False
         True to divide the scores by the standard deviations of the components.
-
-    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
-        Meaning of a missing value. `PrivateCovariance` explains the options.
-
-    epsilon, delta, rho : float, optional
-        Budget of each `fit`, as in `PrivateCovariance`.
-
-    neighbors, mechanism, denoise : str, optional
-        Options of `dpcov.release`.
-
-    radius : float, 'private' or 'public', optional
-        Clipping radius, as in `dpcov.release`.
-
-    ledger : Ledger, str or Path, optional
-        Ledger that records each `fit`, as in `PrivateCovariance`.
-
-    dataset : str, optional
-        Name of the data set in the ledger.
-
-    n_features : int, optional
-        Public number of columns of a list of rows.
-
-    random_state : int, optional
-        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
 
     Attributes
     ----------
@@ -123,9 +129,14 @@ class PrivatePCA(
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.pca : Principal components of a release.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from dpcov.estimators import PrivatePCA
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=1.0).fit(table)
     >>> bool(fitted.explained_variance_ratio_[0] > 0.8)
@@ -163,6 +174,16 @@ class PrivatePCA(
         ------
         DpcovError
             The request is invalid. The budget is not spent.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), epsilon=10.0).fit(table)
+        >>> fitted.components_.shape
+        (2, 2)
 
         """
         self._make_release(X)
@@ -230,6 +251,25 @@ class PrivatePCA(
         ndarray, shape (m, k)
             Scores.
 
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        See Also
+        --------
+        PrivatePCA.inverse_transform : Rows with given scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.transform([[0.2, 0.1], [0.9, 0.8]]).shape
+        (2, 1)
+
         """
         check_is_fitted(self)
         rows, kind = self._new_rows(X)
@@ -237,7 +277,7 @@ class PrivatePCA(
         return (scores / np.where(self._units > 0, self._units, np.inf)).astype(kind)
 
     def inverse_transform(self, X: Any) -> Matrix:
-        """Compute the rows with given scores.
+        """Return the rows that have given scores and lie in the space of the components.
 
         Parameters
         ----------
@@ -249,6 +289,27 @@ class PrivatePCA(
         ndarray, shape (m, p)
             Rows in the units of the data.
 
+        Raises
+        ------
+        EstimatorError
+            The number of scores in a row differs from the number of components.
+        NotFittedError
+            The estimator is not fitted.
+
+        See Also
+        --------
+        PrivatePCA.transform : Scores of rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.inverse_transform([[0.0], [0.5]]).shape
+        (2, 2)
+
         """
         check_is_fitted(self)
         scores = check_array(X, dtype=[np.float64, np.float32])
@@ -257,14 +318,34 @@ class PrivatePCA(
         return scores * self._units @ self.components_ * self._spreads + self.mean_
 
     def get_covariance(self) -> Matrix:
-        """Return the covariance of the model.
+        """Return the covariance matrix of the model.
 
-        The variance is `noise_variance_` in all directions that are orthogonal to the components.
+        The variance along a component is an entry of `explained_variance_`. The variance along
+        every other direction is `noise_variance_`.
 
         Returns
         -------
         ndarray, shape (p, p)
-            Covariance in squared units of the data.
+            Covariance matrix in the units of the data.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Notes
+        -----
+        The model is probabilistic PCA (Tipping and Bishop 1999).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.get_covariance().shape
+        (2, 2)
 
         """
         check_is_fitted(self)
@@ -274,32 +355,67 @@ class PrivatePCA(
         return model * np.outer(self._spreads, self._spreads)
 
     def get_precision(self) -> Matrix:
-        """Return the pseudo-inverse of the covariance of the model.
+        """Return the pseudo-inverse of the covariance matrix of the model.
 
         Returns
         -------
         ndarray, shape (p, p)
-            Pseudo-inverse of `get_covariance`.
+            Precision matrix, in inverse squared units of the data.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.get_precision().shape
+        (2, 2)
 
         """
         inverse: Any = np.linalg.pinv(self.get_covariance(), hermitian=True)
         return inverse
 
     def score_samples(self, X: Any) -> Vector:
-        """Compute the log-likelihoods of rows under the model.
+        """Compute the log-likelihood of each row under the model.
 
-        The log-likelihoods depend on the given rows, so the values for training rows are not
-        protected. All values are minus infinity if the model has no variance in some direction.
+        The guarantee does not cover the log-likelihoods of training rows.
 
         Parameters
         ----------
         X : array-like, shape (m, p), or table
-            Rows.
+            Rows. Values outside the bounds count as the nearer bound. Missing values count as the
+            midpoint.
 
         Returns
         -------
         ndarray, shape (m,)
-            Log-likelihoods.
+            Log-likelihoods. The log-likelihood is minus infinity if a direction has no variance.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Notes
+        -----
+        The density is normal, with the covariance matrix of `get_covariance` (Bishop 2006, section
+        12.2.1).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> fitted.score_samples([[0.2, 0.1], [0.9, 0.8]]).shape
+        (2,)
 
         """
         check_is_fitted(self)
@@ -309,12 +425,14 @@ class PrivatePCA(
         return (-(np.sum(off @ precision * off, axis=1) + constant) / 2).astype(kind)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of rows. The mean for training rows is not protected.
+        """Compute the mean log-likelihood of rows under the model.
+
+        The guarantee does not cover the mean log-likelihood of training rows.
 
         Parameters
         ----------
         X : array-like, shape (m, p), or table
-            Rows.
+            Rows, as in `score_samples`.
 
         y : object, optional
             Ignored.
@@ -322,7 +440,26 @@ class PrivatePCA(
         Returns
         -------
         float
-            Mean of `score_samples`.
+            Mean of the log-likelihoods.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        See Also
+        --------
+        PrivatePCA.score_samples : Log-likelihood of each row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivatePCA
+        >>> x = np.linspace(0, 1, 5000)
+        >>> table = np.column_stack([x, x**2])
+        >>> fitted = PrivatePCA(bounds=(0, 1), n_components=1, epsilon=10.0).fit(table)
+        >>> isinstance(fitted.score([[0.2, 0.1], [0.9, 0.8]]), float)
+        True
 
         """
         return float(np.mean(self.score_samples(X)))

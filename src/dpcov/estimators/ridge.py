@@ -40,6 +40,36 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     target_bounds : tuple (lower, upper), or dict of tuples by target name
         Public bounds of the target: one number, or one number for each target. Required.
 
+    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
+        Meaning of a missing value. `PrivateCovariance` explains the options.
+
+    epsilon, delta, rho : float, optional
+        Budget of each `fit`, as in `PrivateCovariance`.
+
+    neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
+        Relation between neighbouring tables, as in `dpcov.release`.
+
+    mechanism : str, default 'auto'
+        Name of the mechanism, as in `dpcov.release`.
+
+    denoise : {'shrink', 'project', 'none'}, default 'shrink'
+        Method that denoises the release.
+
+    radius : float, 'private' or 'public', optional
+        Clipping radius, as in `dpcov.release`.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget of each `fit` before dpcov draws noise.
+
+    dataset : str, optional
+        Data set in the ledger.
+
+    n_features : int, optional
+        Public number of columns of a list of rows.
+
+    random_state : int, optional
+        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
+
     alpha : float or sequence of float, optional
         Strength of the penalty, at least 0, or one strength for each target. By default the release
         determines the strength.
@@ -56,30 +86,6 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         Public bound of `sample_weight`. Required if `fit` gets weights. Weights cost no privacy if
         each weight depends only on its row. A larger weight counts as the bound. A missing or
         negative weight counts as 0.
-
-    missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
-        Meaning of a missing value. `PrivateCovariance` explains the options.
-
-    epsilon, delta, rho : float, optional
-        Budget of each `fit`, as in `PrivateCovariance`.
-
-    neighbors, mechanism, denoise : str, optional
-        Options of `dpcov.release`.
-
-    radius : float, 'private' or 'public', optional
-        Clipping radius, as in `dpcov.release`.
-
-    ledger : Ledger, str or Path, optional
-        Ledger that records each `fit`, as in `PrivateCovariance`.
-
-    dataset : str, optional
-        Name of the data set in the ledger.
-
-    n_features : int, optional
-        Public number of columns of a list of rows.
-
-    random_state : int, optional
-        Seed for tests. A release with a seed is marked ``NOT PRIVATE``.
 
     Attributes
     ----------
@@ -107,9 +113,14 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     feature_names_in_ : ndarray of str
         Names of the columns, if the table has names.
 
+    See Also
+    --------
+    dpcov.ridge : Ridge regression from a release.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from dpcov.estimators import PrivateRidge
     >>> x = np.linspace(0, 1, 5000)
     >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
     >>> bool(abs(model.fit(x[:, None], 2 * x).coef_[0] - 2) < 0.1)
@@ -152,6 +163,20 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         ------
         DpcovError
             The request is invalid. The budget is not spent.
+
+        See Also
+        --------
+        dpcov.ridge : Ridge regression from a release.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivateRidge
+        >>> x = np.linspace(0, 1, 5000)
+        >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
+        >>> fitted = model.fit(x[:, None], 2 * x)
+        >>> bool(abs(fitted.intercept_) < 0.1)
+        True
 
         """
         if y is None:
@@ -236,6 +261,21 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         -------
         ndarray, shape (m,) or (m, t)
             Predictions in units of the targets.
+
+        Raises
+        ------
+        NotFittedError
+            The estimator is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpcov.estimators import PrivateRidge
+        >>> x = np.linspace(0, 1, 5000)
+        >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
+        >>> fitted = model.fit(x[:, None], 2 * x)
+        >>> bool(abs(fitted.predict([[0.5]])[0] - 1) < 0.1)
+        True
 
         """
         check_is_fitted(self)

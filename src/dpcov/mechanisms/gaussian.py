@@ -104,8 +104,9 @@ class Gaussian(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import Gaussian
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = Gaussian(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE).matrix

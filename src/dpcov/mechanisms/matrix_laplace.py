@@ -100,8 +100,9 @@ class MatrixLaplace(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import MatrixLaplace
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = MatrixLaplace(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix

@@ -266,8 +266,10 @@ class Standardized(Mechanism):
 
     Examples
     --------
+    >>> import math
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import Standardized
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = Standardized().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> round(math.sqrt(laws.look.variance) * lattice.step**2, 2)

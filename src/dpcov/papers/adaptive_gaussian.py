@@ -103,8 +103,9 @@ class AdaptiveGaussian(Adaptive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import AdaptiveGaussian
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = AdaptiveGaussian(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)

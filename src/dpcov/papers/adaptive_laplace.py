@@ -108,8 +108,9 @@ class AdaptiveLaplace(Adaptive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import AdaptiveLaplace
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> noise = AdaptiveLaplace().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> float(noise.counts.scale), round(float(noise.matrix.diagonal) / 2**40, 3)

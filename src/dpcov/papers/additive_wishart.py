@@ -119,6 +119,8 @@ class AdditiveWishart(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import AdditiveWishart
     >>> from dpcov.rows.moment import Lattice
     >>> lattice, budget = Lattice(features=20, radius=1.0), ApproxDP(1.0, 1e-6)
     >>> mechanism = AdditiveWishart(trace_share=0.0, degrees=62)

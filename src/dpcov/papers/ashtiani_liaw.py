@@ -134,8 +134,9 @@ class AshtianiLiaw(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import AshtianiLiaw
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ApproxDP
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> AshtianiLiaw().calibrate(Lattice(3, 1.0), budget, Neighbors.ADD_REMOVE).groups
     389

@@ -119,6 +119,8 @@ class EigenvectorSampling(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import EigenvectorSampling
     >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = EigenvectorSampling()

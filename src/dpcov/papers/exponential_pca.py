@@ -88,6 +88,8 @@ class ExponentialPCA(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import ExponentialPCA
     >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> calibration = ExponentialPCA().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)

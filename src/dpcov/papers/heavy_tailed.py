@@ -189,6 +189,7 @@ class HeavyTailed(Mechanism):
 
     Examples
     --------
+    >>> from dpcov.mechanisms import HeavyTailed
     >>> mechanism = HeavyTailed(constant=3.0, condition=1e4)
     >>> mechanism.sample_size(10, 0.028)
     SampleSize(steps=4324017, final=10247630)

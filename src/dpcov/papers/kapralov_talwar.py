@@ -91,6 +91,8 @@ class KapralovTalwar(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import KapralovTalwar
     >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> calibration = KapralovTalwar().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)

@@ -88,14 +88,14 @@ class Laplace(additive.Additive):
     trace_share : float in [0, 1), public
         Fraction of epsilon for the trace.
 
+    paper_constants : bool, public
+        True to use the scale of the papers, for comparisons. This scale is up to 4 times too large.
+
     radius : {"public", "private"}, public
         Clipping radius of the schema, or a radius from noisy counts of rows by norm.
 
     radius_share : float in (0, 1), public
         Fraction of epsilon for the choice of a private radius.
-
-    paper_constants : bool, public
-        True to use the scale of the papers, for comparisons. This scale is up to 4 times too large.
 
     Returns
     -------
@@ -125,6 +125,8 @@ class Laplace(additive.Additive):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import Laplace
     >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = Laplace(trace_share=0.0)

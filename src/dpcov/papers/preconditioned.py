@@ -111,7 +111,7 @@ class Preconditioned(Mechanism):
 
     Parameters
     ----------
-    `looks` : int, public
+    looks : int, public
         Largest number of pilot queries.
 
     look_share : float in (0, 1), public
@@ -164,8 +164,9 @@ class Preconditioned(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import Preconditioned
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP
     >>> noise = Preconditioned(looks=7).calibrate(Lattice(4, 1.0), ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> float(noise.step.variance / Lattice(4, 1.0).bound ** 2)
     14.0

@@ -167,8 +167,9 @@ class SeparateGaussian(separate.Separate):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, ZCDP
+    >>> from dpcov.mechanisms import SeparateGaussian
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> laws = SeparateGaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> variances = laws.matrix.variance, laws.value_noise.variance

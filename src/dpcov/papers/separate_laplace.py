@@ -144,8 +144,9 @@ class SeparateLaplace(separate.Separate):
 
     Examples
     --------
+    >>> from dpcov import Neighbors, PureDP
+    >>> from dpcov.mechanisms import SeparateLaplace
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> laws = SeparateLaplace().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> scales = laws.matrix.diagonal, laws.value_noise.scale

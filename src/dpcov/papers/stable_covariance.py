@@ -240,6 +240,8 @@ class StableCovariance(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import StableCovariance
     >>> from dpcov.rows.moment import Lattice
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> StableCovariance().least_units(Lattice(10, 1.0), budget, Neighbors.ADD_REMOVE)

@@ -106,7 +106,7 @@ class UnboundedGaussian(Mechanism):
 
     Parameters
     ----------
-    `looks` : int, optional, public
+    looks : int, optional, public
         Largest number of gaps that the mechanism removes. The default is the number of features.
 
     group_size : int, public
@@ -167,6 +167,8 @@ class UnboundedGaussian(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import UnboundedGaussian
     >>> from dpcov.rows.moment import Lattice
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> UnboundedGaussian().least_units(Lattice(3, 1.0), budget, Neighbors.ADD_REMOVE)

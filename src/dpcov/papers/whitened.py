@@ -148,8 +148,9 @@ class Whitened(Mechanism):
 
     Examples
     --------
+    >>> from dpcov import ApproxDP, Neighbors
+    >>> from dpcov.mechanisms import Whitened
     >>> from dpcov.rows.moment import Lattice
-    >>> from dpcov.core.privacy import ApproxDP
     >>> Whitened().least_units(Lattice(10, 1.0), ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE)
     34247
 

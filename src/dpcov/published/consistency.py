@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.privacy import Neighbors
 from dpcov.published.kinds import (
     NoisyCount,
     NoisyMatrix,
@@ -22,7 +21,7 @@ from dpcov.published.kinds import (
     Round,
 )
 from dpcov.published.norm_histogram import NormHistogram
-from dpcov.rows.moment import Lattice, units_per_row
+from dpcov.rows.moment import Lattice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,6 @@ MAX_NOISE_SDS = 40.0
 KEPT_BITS = 10
 # Queries that a mechanism always publishes.
 ALWAYS: dict[str, tuple[Query, ...]] = {"standardized": ("pilot", "norms")}
-COUNTED = ("standardized", "matrix-laplace", "gaussian")  # with a noisy count under add-remove
 
 
 def shift_for(spread: float) -> int:
@@ -64,7 +62,7 @@ def check_consistency(record: Record) -> None:
         if isinstance(one.published, NoisyMatrix):
             matrix = one.published
             if matrix.shift != shift_for(matrix.noise.spread):
-                raise ValueError(f"the shift of the query {one.query!r} is not that of its noise")
+                raise ValueError(f"the shift of the query {one.query!r} does not fit its noise")
     for matrix, trace in _traces(record.rounds):
         order, unit = matrix.lattice.dimension, 2.0**matrix.shift
         deviation = math.hypot(
@@ -85,9 +83,6 @@ def _check_queries(record: Record) -> None:
     share = record.parameters.get("directions_share", 0)
     if record.mechanism in ALWAYS and isinstance(share, float) and share > 0:
         wanted.add("directions" if "matrix" in queries else "pilot")
-    adds = record.guarantee.neighbors == Neighbors.ADD_REMOVE
-    if adds and record.mechanism in COUNTED and units_per_row(record.schema):
-        wanted.add("count")
     if missing := sorted(wanted - queries):
         raise ValueError(f"the query {missing[0]!r} of the mechanism is missing")
 

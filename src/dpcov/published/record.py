@@ -287,12 +287,32 @@ class Record:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the p features, without the indicators of missing cells."""
+        """Names of the p features, without the indicators of missing cells.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.columns
+        ('x0', 'x1')
+
+        """
         return tuple(feature.name for feature in self.schema.variables)
 
     @property
     def has_intercept(self) -> bool:
-        """True if the encoded rows contain an intercept, so that the release contains means."""
+        """True if the encoded rows contain an intercept, so that the release contains means.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.has_intercept
+        True
+
+        """
         return self.lattice.dimension > self.lattice.features
 
     @property
@@ -301,6 +321,19 @@ class Record:
 
         The number of rows is public under replace-one, if the release protects rows without
         weights.
+
+        See Also
+        --------
+        Release.count : Exact number of rows, or a private estimate.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> options = {"epsilon": 1.0, "neighbors": "replace-one"}
+        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).row_count
+        50
+
         """
         plain = self.guarantee.unit.column is None and self.schema.weight is None
         return self.unit_count if plain else None
@@ -310,6 +343,15 @@ class Record:
         """True if the mechanism may have clipped rows at a private radius.
 
         The published second moment then describes the clipped rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> options = {"epsilon": 1.0, "mechanism": "matrix-laplace"}
+        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).clipped
+        False
+
         """
         longest = self.schema.effective_radius
         if self.linear_map is not None:
@@ -338,6 +380,7 @@ class Record:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> release.noisy().shape
         (3, 3)
@@ -358,13 +401,25 @@ class Record:
         NotReleasedError
             The release holds the trace only.
 
+        See Also
+        --------
+        Release.noisy : Published second moment of the encoded rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.noisy_mapped().shape
+        (3, 3)
+
         """
         refuse(matrix_reason(self))
         assert self.published is not None  # noqa: S101  for type checkers: the line above
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the transformed rows.
+        """Convert a second moment of encoded rows to transformed rows.
 
         Parameters
         ----------
@@ -380,6 +435,15 @@ class Record:
         --------
         Release.unmapped : Inverse transformation.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> moment = release.second_moment()
+        >>> np.allclose(release.unmapped(release.mapped(moment)), moment)
+        True
+
         """
         if self.linear_map is None:
             return matrix
@@ -387,7 +451,7 @@ class Record:
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """Return the second moment of the encoded rows.
+        """Convert a second moment of transformed rows to encoded rows.
 
         Parameters
         ----------
@@ -403,6 +467,14 @@ class Record:
         --------
         Release.mapped : Inverse transformation.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> np.allclose(release.unmapped(release.noisy_mapped()), release.noisy())
+        True
+
         """
         if self.linear_map is None:
             return matrix
@@ -417,12 +489,30 @@ class Record:
         float
             Intercept in units of an encoded row; 0 if the release has no intercept.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, intercept=0)
+        >>> release.intercept()
+        0.0
+
         """
         return self.lattice.intercept_units * self.lattice.step
 
     @property
     def not_released(self) -> str | None:
-        """Reason why the release contains no means, covariances and correlations, or None."""
+        """Reason why the release contains no means, covariances and correlations, or None.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> print(release.not_released)
+        None
+
+        """
         return moments_reason(self)
 
     def count(self) -> float:
@@ -445,7 +535,7 @@ class Record:
 
         See Also
         --------
-        :func:`dpcov.drowned` : Warnings about a count that is below the noise level.
+        dpcov.drowned : Warnings about a count that is below the noise level.
 
         Notes
         -----
@@ -455,6 +545,7 @@ class Record:
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.count() - 5000) < 200)
         True
@@ -482,6 +573,14 @@ class Record:
             Second moment with the best count. If the rows were centered, the count affects all
             entries.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.with_count(release.second_moment()).shape
+        (3, 3)
+
         """
         best = CountEstimate.of(self)
         known = self.row_count if best is None else best.value
@@ -506,6 +605,14 @@ class Record:
         ndarray, shape (d, d)
             Second moment of the encoded rows with the new entry.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> round(float(release.with_corner(release.second_moment(), 4.0)[-1, -1]), 6)
+        4.0
+
         """
         along = np.zeros(len(matrix))
         along[-1] = 1.0
@@ -528,6 +635,14 @@ class Record:
         -------
         Release
             Copy of the release.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.with_denoised("none", None).denoise
+        'none'
 
         """
         return replace(self, denoise=method, denoised=matrix)

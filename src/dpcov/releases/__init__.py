@@ -20,7 +20,7 @@ from dpcov.core.show.table import LONGEST, Row, Table
 from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
 from dpcov.published import record
-from dpcov.published.kinds import NoisyCount
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
@@ -34,6 +34,21 @@ if TYPE_CHECKING:
 
     Which = Literal["covariance", "correlation", "second_moment"]
 
+# Names that `dir(release)` lists, which are the stable ones.
+PUBLIC_NAMES = (
+    *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
+    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
+    *("load", "guarantee_in_words", "not_protected", "not_released"),
+)
+# Attributes until version 0.2: the kind of answer that has the value, and its name there.
+FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
+    "sums": (NoisySums, None),
+    "trace_noise": (NoisyTrace, "noise"),
+    "published_trace": (NoisyTrace, "value"),
+    "count_noise": (NoisyCount, "noise"),
+    "published_count": (NoisyCount, "value"),
+}
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
 NAMED = 5  # Number of features that the short form of a release names.
 ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
@@ -51,7 +66,7 @@ class Release(Record):
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
-    Attributes
+    Parameters
     ----------
     schema : Schema
         Declaration of the columns.
@@ -95,6 +110,7 @@ class Release(Record):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
     >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
     >>> release.columns
@@ -104,11 +120,38 @@ class Release(Record):
 
     """
 
+    def __dir__(self) -> list[str]:
+        """Return the public names. Other names belong to the analyses of dpcov."""
+        return sorted(PUBLIC_NAMES)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute that release objects had until version 0.2, with a warning."""
+        if name not in FORMER_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kind, part = FORMER_NAMES[name]
+        instead = f"release.find({kind.__name__})"
+        warnings.warn(
+            f"Release.{name} is deprecated and goes in version 0.5. Use {instead}.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        answer: Any = self.find(kind)
+        return answer if part is None or answer is None else getattr(answer, part)
+
     @property
     def whole_guarantee(self) -> Guarantee:
         """Guarantee of all releases together, if each level of a column has a release of its own.
 
         In all other cases, `whole_guarantee` equals `guarantee`.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.whole_guarantee.budget
+        PureDP(epsilon=1.0)
+
         """
         return self.guarantee if self.group is None else self.group.together
 
@@ -117,6 +160,15 @@ class Release(Record):
         """True if an old version made the release, so that the guarantee may be void.
 
         That version read some tables in a way that invalidates the guarantee.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.may_be_void
+        False
+
         """
         return "version" not in self.provenance
 
@@ -131,6 +183,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.made_by().startswith("dpcov")
         True
@@ -152,6 +205,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> "the budget" in release.not_protected()
         True
@@ -188,6 +242,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
         >>> bool(np.linalg.eigvalsh(release.second_moment())[0] > -1e-6)
         True
@@ -197,7 +252,17 @@ class Release(Record):
 
     @property
     def tells_count(self) -> bool:
-        """True if the release contains the number of rows, either exactly or with noise."""
+        """True if the release contains the number of rows, either exactly or with noise.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
+        >>> release.tells_count
+        True
+
+        """
         known = self.row_count is not None or self.find(NoisyCount) is not None
         return known or record.moments_reason(self) is None
 
@@ -217,6 +282,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
         >>> release.total_weight() == release.count()
         True
@@ -240,11 +306,12 @@ class Release(Record):
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        :func:`dpcov.drowned` : Warnings about means that are below the noise level.
+        dpcov.drowned : Warnings about means that are below the noise level.
 
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.mean()[0] - 0.5) < 0.05)
@@ -276,6 +343,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(abs(release.covariance()[0, 0] - 1 / 12) < 0.02)
@@ -307,6 +375,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> bool(release.correlation()[0, 1] < -0.9)
@@ -328,6 +397,20 @@ class Release(Record):
 
         The property is also True if the release holds the trace only. The property is False if the
         release contains no correlations for another reason.
+
+        See Also
+        --------
+        dpcov.correlation_standard_errors : Standard errors of the correlations.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> x = np.linspace(0, 1, 5000)
+        >>> release = dpcov.release(np.column_stack([x, x]), lower=0, upper=1, epsilon=10.0)
+        >>> release.uninformative
+        False
+
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
@@ -336,12 +419,32 @@ class Release(Record):
 
     @property
     def centers(self) -> Vector:
-        """Data values that dpcov encodes as 0, shape (p,), in the units of the data."""
+        """Data values that dpcov encodes as 0, shape (p,), in the units of the data.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.centers
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.center for feature in self.schema.variables])
 
     @property
     def scales(self) -> Vector:
-        """Data units in one unit of each encoded feature, shape (p,)."""
+        """Data units in one unit of each encoded feature, shape (p,).
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=[1, 4], epsilon=1.0)
+        >>> release.scales
+        array([0.5, 2. ])
+
+        """
         return np.array([feature.scale for feature in self.schema.variables])
 
     def _encoded(self) -> tuple[Matrix, Matrix]:
@@ -440,6 +543,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
         >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
         >>> release.to_frame("correlation").shape
@@ -468,6 +572,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.guarantee_in_words() != ""
         True
@@ -504,6 +609,7 @@ class Release(Record):
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -529,6 +635,7 @@ class Release(Record):
         Examples
         --------
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> release.to_text().startswith("{")
         True
@@ -552,15 +659,15 @@ class Release(Record):
         Release
             Release in the file.
 
-        Warns
-        -----
-        VoidReleaseWarning
-            An old version made the file, and the guarantee may be void.
-
         Raises
         ------
         ReleaseError
             The file is not a valid release file. The message names the first fault.
+
+        Warns
+        -----
+        VoidReleaseWarning
+            An old version made the file, and the guarantee may be void.
 
         See Also
         --------
@@ -570,6 +677,7 @@ class Release(Record):
         --------
         >>> import tempfile
         >>> import dpcov
+        >>> import numpy as np
         >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release.save(f"{folder}/release.json")
@@ -639,15 +747,15 @@ def load(path: str | Path) -> Release:
     Release
         Release in the file.
 
-    Warns
-    -----
-    VoidReleaseWarning
-        An old version made the file, and the guarantee may be void.
-
     Raises
     ------
     ReleaseError
         The file is not a valid release file. The message names the first fault.
+
+    Warns
+    -----
+    VoidReleaseWarning
+        An old version made the file, and the guarantee may be void.
 
     See Also
     --------
@@ -658,6 +766,7 @@ def load(path: str | Path) -> Release:
     --------
     >>> import tempfile
     >>> import dpcov
+    >>> import numpy as np
     >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     release.save(f"{folder}/release.json")

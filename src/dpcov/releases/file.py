@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, StringConstraints, ValidationError, model_validator
 
 from dpcov.core import faults
+from dpcov.core.envelope import unsigned
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.errors import ReleaseError
@@ -373,7 +374,7 @@ def from_text(text: str, name: str) -> Release:
 
     """
     try:
-        release = _release_of(text)
+        release = _release_of(unsigned(text))
         check_guarantee(release)
         return release
     except ValidationError as error:

@@ -78,8 +78,8 @@ def render(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.random.default_rng(0).normal(size=(1_000, 2))
     >>> release = dpcov.release(table, lower=-4, upper=4, epsilon=1.0)
     >>> page = dpcov.report.render(release, title="Two columns")
@@ -164,11 +164,13 @@ def write(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
     >>> import dpcov
+    >>> import numpy as np
     >>> table = np.random.default_rng(0).normal(size=(1_000, 2))
     >>> release = dpcov.release(table, lower=-4, upper=4, epsilon=1.0)
-    >>> dpcov.report.write(release, "report.html").name  # doctest: +SKIP
+    >>> with TemporaryDirectory() as folder:
+    ...     dpcov.report.write(release, f"{folder}/report.html").name
     'report.html'
 
     """

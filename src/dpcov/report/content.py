@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +85,6 @@ def content(
         "table": _table,
         "release": release,
         "example": target or release.columns[-1],
-        "r_code": files("dpcov.report").joinpath("release.R").read_text(encoding="utf-8"),
         "python_text": json.dumps,  # text in Python and R code; the template escapes HTML
     }
 

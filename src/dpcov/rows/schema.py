@@ -109,6 +109,13 @@ class _Model(BaseModel):
         SchemaError
             The document is invalid.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> age = {"kind": "integer", "lower": 0, "upper": 120, "missing": "midpoint"}
+        >>> dpcov.Schema.parse({"version": 3, "columns": {"age": age}}).columns["age"].upper
+        120.0
+
         """
         try:
             return cls.model_validate(document)
@@ -630,6 +637,9 @@ class Schema(_Model):
     version : {1, 2, 3}
         Version of the schema format.
 
+    defaults : Defaults, optional
+        Rules for missing values of columns that state no rule of their own. Only for version 3.
+
     columns : dict of str to column
         Declaration of each column, in order.
 
@@ -838,7 +848,15 @@ class Schema(_Model):
 
     @property
     def read_columns(self) -> dict[str, Numeric | Categorical]:
-        """Encoded columns of the table, in order, without derived columns."""
+        """Encoded columns of the table, in order, without derived columns.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> list(dpcov.Schema.from_bounds(0, 1, ["a", "b"]).read_columns)
+        ['a', 'b']
+
+        """
         return {
             name: column for name, column in self.columns.items() if not isinstance(column, Ignored)
         }
@@ -862,19 +880,45 @@ class Schema(_Model):
 
     @property
     def unstated(self) -> tuple[str, ...]:
-        """Names of the columns of a schema of version 2 that state no rule for missing values."""
+        """Names of the columns of a schema of version 2 that state no rule for missing values.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> age = {"kind": "integer", "lower": 0, "upper": 120}
+        >>> dpcov.Schema.parse({"version": 2, "columns": {"age": age}}).unstated
+        ('age',)
+
+        """
         columns = self.read_columns.items() if self.version == 2 else ()
         return tuple(name for name, one in columns if "missing" not in one.model_fields_set)
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Names of the columns that dpcov reads, including the id and weight columns."""
+        """Names of the columns that dpcov reads, including the id and weight columns.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> unit = {"column": "patient", "max_rows": 8}
+        >>> dpcov.Schema.from_bounds(0, 120, ["age"], unit=unit).needed
+        ('age', 'patient')
+
+        """
         others = [part.column for part in (self.unit, self.weight) if part is not None]
         return tuple(dict.fromkeys([*self.read_columns, *others]))
 
     @property
     def numbers(self) -> frozenset[str]:
-        """Names of the columns whose cells are numbers in the notation of a text file."""
+        """Names of the columns whose cells are numbers in the notation of a text file.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> sorted(dpcov.Schema.from_bounds(0, 1, ["a", "b"]).numbers)
+        ['a', 'b']
+
+        """
         features = [
             name
             for name, column in self.read_columns.items()
@@ -900,6 +944,19 @@ class Schema(_Model):
         ------
         ValueError
             The column cannot separate releases.
+
+        See Also
+        --------
+        dpcov.release_by : One release for each category of a column.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> x = {"kind": "numeric", "lower": 0, "upper": 1}
+        >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+        >>> schema = dpcov.Schema.parse({"columns": {"x": x, "site": site}})
+        >>> schema.grouped_by("site").levels
+        ('a', 'b')
 
         """
         column = self.columns.get(by)
@@ -944,6 +1001,14 @@ class Schema(_Model):
         """Features that statistics describe.
 
         These are all features except missingness indicators of the rule ``pairwise``.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"], missing="pairwise")
+        >>> [feature.name for feature in schema.variables]
+        ['a', 'b']
+
         """
         return tuple(feature for feature in self.features if feature.variable)
 
@@ -952,6 +1017,14 @@ class Schema(_Model):
         """Positions of the indicators of each column.
 
         At most one of them is 1, and the others are 0.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+        >>> dpcov.Schema.parse({"columns": {"site": site}}).indicators
+        {'site': [0, 1]}
+
         """
         found: dict[str, list[int]] = {}
         for position, feature in enumerate(self.features):
@@ -964,6 +1037,13 @@ class Schema(_Model):
         """Position of the missingness indicator, by the position of its feature.
 
         Only features with the rule ``pairwise`` have an entry.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b"], missing="pairwise").gaps
+        {0: 1, 2: 3}
+
         """
         marks = [j for j, feature in enumerate(self.features) if not feature.variable]
         return {j - 1: j for j in marks}
@@ -973,6 +1053,13 @@ class Schema(_Model):
         """Largest Euclidean norm of an encoded row.
 
         Every column adds at most 1 to the squared norm.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b", "c", "d"]).largest_norm
+        2.0
+
         """
         return math.sqrt(len(self.encoded_columns))
 
@@ -981,12 +1068,28 @@ class Schema(_Model):
         """Clipping radius of the encoded rows.
 
         The value is the declared radius, but at most the largest norm that the columns allow.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b", "c", "d"], radius=1.5).effective_radius
+        1.5
+
         """
         return min(self.largest_norm, self.radius or math.inf)
 
     @property
     def privacy_unit(self) -> privacy.Unit:
-        """Privacy unit: a row, or a person with a maximum number of rows."""
+        """Privacy unit: a row, or a person with a maximum number of rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> unit = {"column": "patient", "max_rows": 8}
+        >>> print(dpcov.Schema.from_bounds(0, 120, ["age"], unit=unit).privacy_unit)
+        one person (column 'patient'), up to 8 rows
+
+        """
         if self.unit is None:
             return privacy.Unit()
         return privacy.Unit(self.unit.column, self.unit.max_rows)
@@ -1002,6 +1105,7 @@ class Schema(_Model):
         Returns
         -------
         Schema
+            Schema with the number of rows.
 
         Examples
         --------
@@ -1029,6 +1133,7 @@ class Schema(_Model):
         Returns
         -------
         Schema
+            Validated schema.
 
         Raises
         ------
@@ -1037,11 +1142,14 @@ class Schema(_Model):
 
         Examples
         --------
-        >>> import dpcov, pathlib
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
         >>> age = 'age = {kind = "integer", lower = 0, upper = 120, missing = "none"}'
-        >>> text = f"version = 3\n[columns]\n{age}"
-        >>> _ = pathlib.Path("visits.toml").write_text(text)
-        >>> dpcov.Schema.load("visits.toml").columns["age"].upper
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "visits.toml"
+        ...     _ = path.write_text(f"version = 3\n[columns]\n{age}")
+        ...     dpcov.Schema.load(path).columns["age"].upper
         120.0
 
         """
@@ -1090,6 +1198,7 @@ class Schema(_Model):
         Returns
         -------
         Schema
+            Validated schema.
 
         Raises
         ------

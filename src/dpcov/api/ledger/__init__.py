@@ -164,8 +164,9 @@ class Ledger:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> import dpcov
     >>> with TemporaryDirectory() as folder:
-    ...     ledger = Ledger.create(Path(folder) / "people.ledger", PureDP(3.0))
+    ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
     ...     ledger.account().left
     {'epsilon': 3.0}
 
@@ -207,6 +208,20 @@ class Ledger:
         ------
         LedgerError
             The ledger already contains the data set, or dpcov cannot write the file.
+
+        See Also
+        --------
+        Ledger.open : Open an existing ledger.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     path = f"{folder}/people.ledger"
+        ...     ledger = dpcov.Ledger.create(path, dpcov.ZCDP(0.5), dataset="visits")
+        ...     ledger.account().neighbors.value
+        'add-remove'
 
         """
         place = local(path)
@@ -251,13 +266,42 @@ class Ledger:
         LedgerError
             The file does not exist, is not a ledger, or is damaged.
 
+        See Also
+        --------
+        Ledger.create : Create a ledger.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     dpcov.Ledger.open(f"{folder}/people.ledger") == ledger
+        True
+
         """
         place = local(path)
         with transaction(place, write=False):
             return cls(place)
 
     def datasets(self) -> list[str]:
-        """Return the names of the data sets, oldest first."""
+        """Return the names of the data sets.
+
+        Returns
+        -------
+        list of str
+            Names, oldest first.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.datasets()
+        ['default']
+
+        """
         with transaction(self.path, write=False) as db:
             return list(_neighbors_by_name(db))
 
@@ -273,6 +317,23 @@ class Ledger:
         -------
         Account
             Budget, spent amount, remaining amount and entries of the data set.
+
+        Raises
+        ------
+        LedgerError
+            The ledger does not contain the data set, or contains several data sets and `dataset` is
+            missing.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> import numpy as np
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     _ = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, ledger=ledger)
+        ...     ledger.account().spent
+        {'epsilon': 1.0}
 
         """
         with transaction(self.path, write=False) as db:
@@ -290,6 +351,15 @@ class Ledger:
         ------
         LedgerError
             The ledger is damaged or has no hash chain.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.verify() == ledger.verify()
+        True
 
         """
         with transaction(self.path, write=False) as db:
@@ -309,6 +379,23 @@ class Ledger:
         -------
         Chain
             Hash chain of the ledger.
+
+        Raises
+        ------
+        LedgerError
+            The ledger is damaged, or already has a hash chain.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     try:
+        ...         ledger.migrate()
+        ...     except dpcov.errors.LedgerError:
+        ...         print("The ledger already has a hash chain.")
+        The ledger already has a hash chain.
 
         """
         with transaction(self.path, write=True, migrate=True):
@@ -330,6 +417,16 @@ class Ledger:
         ------
         LedgerError
             The additional budget has another kind.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.add_budget(dpcov.PureDP(1.5))
+        ...     ledger.account().budget
+        PureDP(epsilon=4.5)
 
         """
         with transaction(self.path, write=True) as db:
@@ -368,6 +465,21 @@ class Ledger:
 
         LedgerError
             The release has another kind of budget, privacy unit or relation between neighbours.
+
+        See Also
+        --------
+        dpcov.release : Release that records its budget itself.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> guarantee = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     _ = ledger.reserve(guarantee, note="mean age")
+        ...     ledger.account().left
+        {'epsilon': 2.0}
 
         """
         with transaction(self.path, write=True) as db:

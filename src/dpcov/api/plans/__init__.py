@@ -72,9 +72,7 @@ LEGEND = (
     "denoised entry. Correlation is a standard error. Eigenvalues is the mean relative error of "
     "the 3 largest. Regression is the change of a prediction, in standard deviations of the "
     "target.",
-    "All errors come from the privacy noise and from clipping. A test on five public tables used "
-    "--like with a release of half of the table. For auto, 118 of 125 predictions were within a "
-    "factor of 1.3 of the measured error. Other assumptions give less accurate predictions.",
+    "All errors come from the privacy noise and from clipping.",
     "Mechanisms other than the choice of auto have fewer simulated releases, so their eigenvalue "
     "errors are rough. For a more accurate prediction, name one mechanism with --mechanism.",
 )
@@ -584,8 +582,9 @@ def plan(
 
     Examples
     --------
-    >>> schema = Schema.from_bounds(0, 100, ["age", "score", "weight"])
-    >>> found = plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    >>> import dpcov
+    >>> schema = dpcov.Schema.from_bounds(0, 100, ["age", "score", "weight"])
+    >>> found = dpcov.plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
     >>> bool(found.predictions[0].errors.correlation < 0.05)
     True
 

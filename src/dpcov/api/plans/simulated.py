@@ -100,7 +100,8 @@ class Guess:
 
     Examples
     --------
-    >>> guess = Guess(spread=0.3, means={"age": 40.0})
+    >>> import dpcov
+    >>> guess = dpcov.Guess(spread=0.3, means={"age": 40.0})
     >>> guess.typical_correlation
     0.25
 
@@ -139,6 +140,12 @@ class Guess:
         ReleaseError
             The release of a similar table has no intercept.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 120, ["age"])
+        >>> dpcov.Guess(means={"age": 40.0}).check(schema)
+
         """
         for what, names in (("spread", self.spreads), ("mean", self.means)):
             for name in names:
@@ -170,7 +177,15 @@ class Guess:
 
     @property
     def typical_correlation(self) -> float:
-        """Root mean square of the assumed correlations."""
+        """Root mean square of the assumed correlations.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> dpcov.Guess(correlation=0.4).typical_correlation
+        0.4
+
+        """
         if self.like is None or len(self.like.columns) < 2:
             return self.correlation
         related = self.like.correlation()[np.tril_indices(len(self.like.columns), -1)]

@@ -1,12 +1,13 @@
-"""Demo that runs all steps on a public health table.
+"""Demo that runs all steps on a simulated table of hospital visits.
 
-The table comes from the RAND Health Insurance Experiment, as statsmodels distributes it (public
-domain). dpcov contains the table and its schema, so the demo needs no network connection.
+dpcov contains the table and its schema, so the demo needs no network connection. All values are
+simulated; `benchmarks/simulated_visits.py` makes the table.
 """
 
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,23 +18,28 @@ from dpcov.core.printable import shown
 from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.show.table import Table
     from dpcov.releases import Release
 
 HERE = files(__name__)
 EPSILON = 1.0
 BUDGET = 3.0
-LEDGER = "health.ledger"
+SHOWN_PAIRS = 20
+LEDGER = "visits.ledger"
 
 
 def write_table(folder: Path) -> tuple[Path, Path]:
     """Write the table as CSV and its schema, and remove an earlier ledger; return both paths."""
-    declared = (HERE / "health.toml").read_text(encoding="utf-8")
-    table, schema = folder / "health.csv", folder / "health.toml"
+    declared = (HERE / "visits.toml").read_text(encoding="utf-8")
+    table, schema = folder / "visits.csv", folder / "visits.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        ours = not any(folder.glob("health.*")) or schema.read_text(encoding="utf-8") == declared
+        ours = not any(folder.glob("visits.*")) or schema.read_text(encoding="utf-8") == declared
         if ours:
-            table.write_bytes(gzip.decompress((HERE / "health.csv.gz").read_bytes()))
+            table.write_bytes(gzip.decompress((HERE / "visits.csv.gz").read_bytes()))
             schema.write_text(declared, encoding="utf-8")
             (folder / LEDGER).unlink(missing_ok=True)
     except (OSError, ValueError):
@@ -41,7 +47,7 @@ def write_table(folder: Path) -> tuple[Path, Path]:
     if not ours:
         raise OutputError(
             f"The demo cannot write to {shown(folder)!r}, or the folder contains other files named "
-            "health.*. Choose another folder with --folder."
+            "visits.*. Choose another folder with --folder."
         )
     return table, schema
 
@@ -57,10 +63,9 @@ def run(folder: Path) -> Release:
 
     print("1. A table, and a schema with public bounds")
     table, schema = write_table(folder)
-    ledger_path, out = folder / LEDGER, folder / "health.release.json"
-    size = "20,190 rows x 10 columns (RAND Health Insurance Experiment, public domain)"
-    print(f"   {shown(table)}   {size}")
-    print(f"   {shown(schema)}")
+    ledger_path, out = folder / LEDGER, folder / "visits.release.json"
+    print(f"   {shown(table)}    25,762 simulated visits of 10,000 patients, 10 columns")
+    print(f"   {shown(schema)}   protects each patient with all visits")
 
     print(f"2. A ledger with a budget of epsilon = {BUDGET:g}")
     ledger = Ledger.create(ledger_path, PureDP(BUDGET))
@@ -70,8 +75,8 @@ def run(folder: Path) -> Release:
     made.save(out, force=True)
 
     print("4. The results\n")
-    truth = np.asarray(np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False))
-    print_tables([facts(made), *correlations(made, truth=truth).tables()])
+    *whole, listed = correlations(made, truth=true_correlations(table, made.columns)).tables()
+    print_tables([facts(made), *whole, strongest(listed)])
 
     left = ledger.account().left["epsilon"]
     place = shown(out)
@@ -80,3 +85,22 @@ def run(folder: Path) -> Release:
     print(f"Ledger:   {shown(ledger_path)}, epsilon left: {left:g}")
     print(f"          dpcov ledger show {shown(ledger_path)}")
     return made
+
+
+def strongest(pairs: Table) -> Table:
+    """Return the first pairs of a table, with a note about the other pairs."""
+    others = len(pairs.rows) - SHOWN_PAIRS
+    note = f"The other {others} pairs are weaker; dpcov correlation lists them."
+    return replace(pairs, rows=pairs.rows[:SHOWN_PAIRS], notes=(note, *pairs.notes))
+
+
+def true_correlations(table: Path, features: Sequence[str]) -> Matrix:
+    """Return the correlations of all visits without noise. The simulated table needs no privacy."""
+    from pyarrow.csv import read_csv
+
+    columns, rows = read_csv(table), []
+    for name in features:
+        column, _, level = name.partition("=")
+        cells = columns[column].to_numpy()
+        rows.append(cells == level if level else cells)
+    return np.asarray(np.corrcoef(np.array(rows, np.float64)))

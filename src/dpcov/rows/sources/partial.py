@@ -316,12 +316,16 @@ class PartialMoment:
 
         Examples
         --------
-        >>> import dpcov, numpy as np, pathlib
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> import numpy as np
         >>> from dpcov.rows.sources.partial import PartialMoment
         >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
-        >>> sums = pathlib.Path("part.sums")
-        >>> PartialMoment.of(np.eye(2), schema).save(sums, force=True)
-        >>> PartialMoment.load(sums).rows
+        >>> with TemporaryDirectory() as folder:
+        ...     sums = Path(folder) / "part.sums"
+        ...     PartialMoment.of(np.eye(2), schema).save(sums)
+        ...     PartialMoment.load(sums).rows
         2
 
         """
@@ -357,12 +361,16 @@ class PartialMoment:
 
         Examples
         --------
-        >>> import dpcov, numpy as np, pathlib
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> import numpy as np
         >>> from dpcov.rows.sources.partial import PartialMoment
         >>> schema = dpcov.Schema.from_bounds(0, 1, ["a", "b"])
-        >>> sums = pathlib.Path("part.sums")
-        >>> PartialMoment.of(np.eye(2), schema).save(sums, force=True)
-        >>> PartialMoment.load(sums).rows
+        >>> with TemporaryDirectory() as folder:
+        ...     sums = Path(folder) / "part.sums"
+        ...     PartialMoment.of(np.eye(2), schema).save(sums)
+        ...     PartialMoment.load(sums).rows
         2
 
         """
