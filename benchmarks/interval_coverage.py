@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 import dpcov
+from benchmark_tables import PARTS, Table, table_named
 from calibration import encoded, flat, moment, within
 from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
-from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalues
-from judged_tables import PARTS, Table, table_named
+from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic, eigenvalues
 from results import Kept, show, write
 
 COUNTS = (200, 2000, 20_000)
@@ -32,8 +32,8 @@ BUDGETS: tuple[tuple[str, dict[str, float]], ...] = (
 )
 REPEATS = 10
 TABLES = [name for name in PARTS["tune"] if name != "levels"]  # whose 108 features take too long
-STATISTICS: dict[str, Statistic] = {
-    **NAMED,
+COVERED: dict[str, Statistic] = {
+    **STATISTICS,
     "eigenvalues of correlations": eigenvalues(correlation=True),
 }
 LEVEL, LEAST = 0.95, 0.9  # coverage, and the least in the mean over cells
@@ -70,9 +70,9 @@ def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
     """Yield for each statistic the covered entries and the trusted entries."""
     generator = np.random.default_rng(seed)
     whole = moment(release, encoded(table, release))[None]
-    asked = list(STATISTICS.values())
+    asked = list(COVERED.values())
     made = several_intervals(release, asked, LEVEL, generator=generator)
-    for (of, statistic), one in zip(STATISTICS.items(), made, strict=True):
+    for (of, statistic), one in zip(COVERED.items(), made, strict=True):
         truth, low, high = statistic.values(release, whole)[0], flat(one.low), flat(one.high)
         once = np.isfinite(truth) & ((of != "correlation") | (np.abs(truth) < 1 - ROUNDING))
         yield of, within(truth, low, high)[once], flat(one.trusted)[once]

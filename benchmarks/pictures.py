@@ -73,7 +73,9 @@ def turned(components: Matrix, onto: Matrix) -> Matrix:
 
 def arrows(axes: Axes, components: Matrix, title: str) -> None:
     for name, (x, y) in zip(WINE_COLUMNS, components.T, strict=True):
-        axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": plot.POSITIVE})
+        axes.annotate(
+            "", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": plot.POSITIVE_COLOUR}
+        )
         axes.text(1.08 * x, 1.08 * y, name, fontsize=7, ha="center", va="center")
     axes.set(xlim=(-0.62, 0.62), ylim=(-0.72, 0.72), title=title, xticks=[], yticks=[])
     axes.set_aspect("equal")

@@ -56,7 +56,7 @@ from datasets import (
     wine,
 )
 from dpcov.api.plans import _Planner
-from dpcov.api.plans.simulated import Guess
+from dpcov.api.plans.simulated import Assumptions
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Budget, Neighbors, PureDP
@@ -140,8 +140,8 @@ TABLES: dict[str, Callable[[], Halves]] = {
 }
 
 
-def guesses(rows: RememberedRows) -> dict[str, Guess]:
-    """The defaults, and what somebody would suppose who knows another table of the kind."""
+def guesses(rows: RememberedRows) -> dict[str, Assumptions]:
+    """Return the compared assumptions, from the defaults to a release of the same kind of table."""
     schema, moment = rows.schema, rows.second_moments()[0]
     exact = moment.units.astype(float) * moment.lattice.step**2 / moment.unit_count
     encoded_means = exact[:-1, -1] / np.sqrt(exact[-1, -1])
@@ -161,11 +161,11 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
     explained = min(0.9, _digit(_typically_explained(schema, covariance, vary)))
     known = PureDP(KNOWN_EPSILON)
     return {
-        "defaults": Guess(),
-        "two numbers": Guess(typical, correlation=correlation),
-        "each column": Guess(typical, spreads, correlation),
-        "all numbers": Guess(typical, spreads, correlation, means=means, explained=explained),
-        "a release": Guess(like=_released(_automatic(schema, known), rows, known, 0)),
+        "defaults": Assumptions(),
+        "two numbers": Assumptions(typical, correlation=correlation),
+        "each column": Assumptions(typical, spreads, correlation),
+        "all numbers": Assumptions(typical, spreads, correlation, means=means, explained=explained),
+        "a release": Assumptions(like=_released(_automatic(schema, known), rows, known, 0)),
     }
 
 
@@ -227,7 +227,7 @@ def _automatic(schema: Schema, budget: Budget) -> Mechanism:
 
 
 def compared(name: str, halves: Halves, epsilon: float) -> Iterator[dict[str, Any]]:
-    """Ratios for what ``auto`` takes, and for one of known noise."""
+    """Yield the ratios for the mechanism that `auto` chooses, and for `matrix-laplace`."""
     automatic = _automatic(halves.rows.schema, PureDP(epsilon))
     rows, supposed = halves.rows, guesses(halves.known)
     for mechanism in dict.fromkeys([automatic, MatrixLaplace()]):
@@ -240,7 +240,7 @@ def _ratios(
     mechanism: Mechanism,
     rows: RememberedRows,
     epsilon: float,
-    supposed: dict[str, Guess],
+    supposed: dict[str, Assumptions],
     name: str,
     is_automatic: bool,
 ) -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.packed import Query
-from dpcov.rows.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
+from dpcov.rows.sources.spark import MERGE_TASKS, SparkRows, SparkSource, merged_sums, packed_sums
 from results import Kept, show
 from workloads import peak_mib
 
@@ -121,7 +121,7 @@ def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any
         "sums_mb": shuffled.bytes / 1e6,
         "sums_mb_expected": shuffled.tasks * SUM_BYTES / 1e6,
         "to_driver_mb": driven.bytes / 1e6,
-        "to_driver_mb_at_most": min(MERGERS, shuffled.tasks) * SUM_BYTES / 1e6,
+        "to_driver_mb_at_most": min(MERGE_TASKS, shuffled.tasks) * SUM_BYTES / 1e6,
         "wall_s": wall,
         "cpu_s": cpu,
         "cpu_us_per_row": cpu / rows * 1e6,
@@ -132,13 +132,13 @@ def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any
 
 
 def fits(row: dict[str, Any]) -> bool:
-    """Whether the sums are the local ones, and as large as the model says."""
+    """Return True if the sums equal the local sums and have the predicted size."""
     bytes_fit = row["sums_mb"] == row["sums_mb_expected"]
     return row["same_as_local"] and bytes_fit and row["to_driver_mb"] <= row["to_driver_mb_at_most"]
 
 
 def at_large(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The model's figures for many rows, with the CPU of the two largest sizes' difference."""
+    """Predict the figures for many rows, with the CPU time per row from the two largest sizes."""
     *_, fewer, more = rows
     per_row = (more["cpu_s"] - fewer["cpu_s"]) / (more["rows"] - fewer["rows"])
     size = LARGE * 8 * COLUMNS
@@ -150,7 +150,7 @@ def at_large(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "tasks": tasks,
         "sums_gb": tasks * SUM_BYTES / 1e9,
         "sums_share_of_input": SUM_BYTES / LARGE_SPLIT,
-        "to_driver_mb": MERGERS * SUM_BYTES / 1e6,
+        "to_driver_mb": MERGE_TASKS * SUM_BYTES / 1e6,
         "cpu_us_per_row": per_row * 1e6,
         "core_hours": per_row * LARGE / 3600,
     }

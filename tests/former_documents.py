@@ -48,9 +48,9 @@ def former(release):
         "lengths": None
         if lengths is None
         else {
-            "ends": list(lengths.ends),
+            "ends": list(lengths.upper_ends),
             "counts": list(lengths.counts),
-            "noise": lengths.law.to_json(),
+            "noise": lengths.noise.to_json(),
         },
         "sums": None
         if sums is None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcov.published.kinds import EstimatedMatrix, NoisyCount, NoisyMatrix, NoisyTrace, RowTransform
+from dpcov.published.kinds import EstimatedMatrix, NoisyCount, NoisyMatrix, NoisyTrace, RowMap
 
 
 def changed(release, **fields):
@@ -53,7 +53,7 @@ def _matrix(release, told):
     transform = None
     if linear_map is not None:
         zeros = np.zeros(len(linear_map))
-        transform = RowTransform(linear_map, zeros if center is None else center)
+        transform = RowMap(linear_map, zeros if center is None else center)
     return NoisyMatrix(lattice, transform, shift, units, noise)
 
 

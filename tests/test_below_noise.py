@@ -21,8 +21,8 @@ from dpcov.analysis.below_noise import below_noise, contains_zero, flags, senten
 from dpcov.analysis.correlation import blocks, correlations
 from dpcov.analysis.covariance import covariances
 from dpcov.analysis.declared import commands
-from dpcov.analysis.drowned import means_below_noise
-from dpcov.analysis.intervals import SHORTENED, UNSEEN, WHOLE, Intervals
+from dpcov.analysis.intervals import CLIPPED_ROWS_NOTE, NO_CLIPPING_NOTE, TAIL_NOTE, Intervals
+from dpcov.analysis.noise_warnings import means_below_noise
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.core.show.plain import json_text
@@ -36,7 +36,7 @@ FLAG = "below the noise level"
 
 @cache
 def noisy() -> Release:
-    """A release in which some correlations and means are below the noise level."""
+    """Return a release in which some correlations and means are below the noise level."""
     made = dpcov.release(table()[:1500], schema=schema(), epsilon=1.5, seed=3)
     flagged = noise_alone(made).below_noise[BELOW]
     assert 2 < flagged.sum() < len(flagged) - 2
@@ -79,7 +79,7 @@ def test_flags_and_sentences_count() -> None:
 @pytest.mark.parametrize("sampling", [True, False])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_the_flag_depends_on_the_noise_alone(sampling, level) -> None:
-    """Neither on the level of the intervals nor on sampling, whose error may be far larger."""
+    """The flag depends neither on the level of the intervals nor on the sampling error."""
     expected = noise_alone(noisy()).below_noise
     found = dpcov.intervals(noisy(), "correlation", level, sampling)
     assert np.array_equal(found.below_noise, expected)
@@ -163,7 +163,7 @@ def test_means_have_one_rule_too() -> None:
     assert found.document()["mean_below_noise"].tolist() == flagged.tolist()
     assert dpcov.intervals(made, "mean").below_noise.tolist() == flagged.tolist()
     assert summary(made).document()["means_below_noise"] == named
-    assert any(f"The means of {named[0]}" in sentence for sentence in dpcov.drowned(made))
+    assert any(f"The means of {named[0]}" in sentence for sentence in dpcov.noise_warnings(made))
 
 
 @pytest.mark.parametrize("name", [name for name in commands() if name != "sample"])
@@ -229,11 +229,11 @@ def test_intervals_for_clipped_rows_are_never_given_unasked_nor_without_their_se
     shown = [asked.summary(), asked._repr_html_(), str(asked.warning), repr(asked)]
     shown.append(str(asked.document()))
     assert all("for the clipped rows, not for the table" in text for text in shown)
-    assert SHORTENED not in unasked.summary()
+    assert CLIPPED_ROWS_NOTE not in unasked.summary()
     assert "of the clipped rows, not of the table" in asked.covering
     assert "of the clipped rows" in asked.tables()[0].title
     for text in (unasked.summary(), str(unasked.document()), str(unasked.warning)):
-        assert UNSEEN in text
+        assert TAIL_NOTE in text
     assert asked.document()["for_clipped_rows"] is asked.document()["guaranteed"] is True
 
 
@@ -243,8 +243,8 @@ def test_without_a_clip_they_say_that_there_was_none() -> None:
     )
     found = dpcov.intervals(made, "mean", for_clipped_rows=True)
     assert not made.clipped
-    assert WHOLE in found.assumed
-    assert SHORTENED not in found.assumed
+    assert NO_CLIPPING_NOTE in found.assumed
+    assert CLIPPED_ROWS_NOTE not in found.assumed
 
 
 @pytest.mark.parametrize("asked", [True, False])

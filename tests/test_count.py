@@ -14,19 +14,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.analysis.drowned import deviations
 from dpcov.analysis.intervals import intervals
+from dpcov.analysis.noise_warnings import deviations
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings
 from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
-from dpcov.core.samplers.discrete import LARGEST_SCALE
+from dpcov.core.samplers.discrete import MAX_SCALE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
-from dpcov.mechanisms.count import EPSILON_SHARE, RHO_SHARE
+from dpcov.mechanisms.count import COUNT_EPSILON_SHARE, COUNT_RHO_SHARE
 from dpcov.published.record import CountEstimate
 from dpcov.releases import Release
 from dpcov.rows.moment import Lattice, units_per_row
@@ -171,7 +171,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     except MechanismError:
         return  # not for this kind of budget
     if isinstance(laws.count, ScalarLaplace):
-        assert EPSILON_SHARE <= laws.spends <= EPSILON_SHARE * (1 + Fraction(1, 10**12))
+        assert COUNT_EPSILON_SHARE <= laws.spends <= COUNT_EPSILON_SHARE * (1 + Fraction(1, 10**12))
         assert exact(laws.laws.guarantee.budget.epsilon) + laws.spends == 1
         assert laws.count.scale == 1 / laws.spends
         assert float(laws.count.scale) <= 30
@@ -179,13 +179,13 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     whole, extra = gaussian.concentration(mechanism, budget)
     left, _ = gaussian.concentration(mechanism, laws.laws.guarantee.budget)
     assert left + laws.spends == whole
-    assert RHO_SHARE <= laws.spends / whole < RHO_SHARE * Fraction(1001, 1000)
+    assert COUNT_RHO_SHARE <= laws.spends / whole < COUNT_RHO_SHARE * Fraction(1001, 1000)
     assert laws.count.variance == 1 / (2 * laws.spends) + extra
     assert laws.guarantee.budget == budget
 
 
 def spent(laws, lattice=LATTICE, per_row=1):
-    """Epsilon or rho that the mechanism spends and that the count does, of their laws alone."""
+    """Return the epsilon or rho of the mechanism and of the count, from their noise alone."""
     most, of_trace = lattice.unit.max_rows * per_row, laws.laws.trace_alone
     if isinstance(laws.count, ScalarLaplace):
         return lattice.unit_bound / of_trace.scale, most / laws.count.scale
@@ -195,7 +195,7 @@ def spent(laws, lattice=LATTICE, per_row=1):
 
 
 def stated(laws):
-    """The same of the budget that both together state."""
+    """Return the same for the budget that both together state."""
     budget = laws.guarantee.budget
     if isinstance(budget, ApproxDP) and isinstance(laws.count, ScalarGaussian):
         return Fraction(gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)) ** 2 / 2
@@ -248,7 +248,7 @@ def test_control_with_a_quieter_count_or_of_the_rest_s_budget_more_is_spent_than
 @pytest.mark.parametrize("budget", [PURE, PureDP(1e6), PureDP(1e-6)], ids=str)
 @pytest.mark.parametrize("mechanism", PRODUCT)
 def test_a_budget_without_a_delta_gets_no_gaussian_noise(mechanism, budget):
-    """With a delta, the mechanism is calibrated twice, and both calibrations are of one kind."""
+    """With a delta, dpcov calibrates the mechanism twice, with the same kind of noise."""
     if mechanism != "gaussian":  # which refuses it
         laws = mechanism_named(mechanism).calibrate(LATTICE, budget, ADD)
         assert count.is_gaussian(laws) is False
@@ -284,7 +284,7 @@ def test_a_budget_of_which_nothing_is_left_is_refused_as_too_small(budget):
 def test_a_count_that_can_not_be_drawn_is_refused_before_anything_is_read():
     laws = planned("matrix-laplace", PURE)
     with pytest.raises(MechanismError, match="too small for the noise"):
-        replace(laws, count=ScalarLaplace(LARGEST_SCALE + 1))
+        replace(laws, count=ScalarLaplace(MAX_SCALE + 1))
 
 
 def test_a_delta_that_allows_no_gaussian_noise_leaves_the_noise_of_a_pure_budget():
@@ -488,7 +488,7 @@ def test_no_variance_is_above_1_nor_a_mean_out_of_bounds_whatever_the_count(mech
     assert np.linalg.eigvalsh(made.covariance())[0] > -1e-9
 
 
-def test_without_an_intercept_the_count_is_told_all_the_same():
+def test_without_an_intercept_the_count_is_still_reported():
     made = released(intercept=0.0)
     assert made.count() == pytest.approx(2000, abs=300)
     assert "about" in repr(made)
@@ -591,14 +591,14 @@ def test_each_level_has_a_count_of_its_own_rows():
 
 
 def test_a_plan_knows_what_the_count_takes():
-    """Of the noise's closed form; under replace-one count and trace take nothing."""
+    """The prediction uses a closed form. Under replace-one, count and trace use no budget."""
     asked = {"mechanism": "matrix-laplace", "factors": ()}
     private, public = (
         dpcov.plan(schema(), 2000, epsilon=epsilon, neighbors=neighbors, **asked)
         for epsilon, neighbors in ((1.0, ADD), (2.0, SWAP))
     )
     ratio = private.predictions[0].errors.noise / public.predictions[0].errors.noise
-    assert ratio == pytest.approx(float(1 / (1 - EPSILON_SHARE)) / 0.9)
+    assert ratio == pytest.approx(float(1 / (1 - COUNT_EPSILON_SHARE)) / 0.9)
 
 
 def test_seeds_repeat_the_count_and_others_do_not():

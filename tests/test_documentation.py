@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpcov.api import plans
-from dpcov.mechanisms import RETIRED
+from dpcov.mechanisms import RETIRED_MECHANISMS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -57,7 +57,7 @@ def test_control_a_longer_site_is_noticed():
 
 def retired(text):
     """Return the names of removed mechanisms in a text."""
-    return [name for name in RETIRED if re.search(rf"(?<![\w-]){name}(?![\w-])", text)]
+    return [name for name in RETIRED_MECHANISMS if re.search(rf"(?<![\w-]){name}(?![\w-])", text)]
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name != "CHANGELOG.md"])

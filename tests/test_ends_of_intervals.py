@@ -13,11 +13,11 @@ from scipy import stats
 import dpcov
 from dpcov import intervals, several_intervals
 from dpcov.analysis.intervals import (
-    CLIPPED,
-    COUNTED,
-    MOST_PRIOR,
-    SHORTENED,
-    UNSEEN,
+    CLIPPED_ROWS_NOTE,
+    CLIPPING_BIAS_NOTE,
+    IGNORED_CLIPPING_NOTE,
+    MAX_ERROR_RATIO,
+    TAIL_NOTE,
     Intervals,
     Stated,
     _bias,
@@ -62,7 +62,7 @@ class Of:
 
 
 def errors(size: int = 999, spread: float = 1.0) -> np.ndarray:
-    """(b, 2, 2) errors, normal by their quantiles; the second entry has half the errors."""
+    """Return (b, 2, 2) errors with normal quantiles; the second entry has half the errors."""
     quantiles = spread * stats.norm.ppf((np.arange(size) + 1) / (size + 1))
     found = np.zeros((size, 2, 2))
     found[:, 0, 0], found[:, 1, 0] = quantiles, quantiles[::-1] / 2
@@ -177,14 +177,14 @@ def test_slopes_are_root_mean_squares_of_what_errors_do(scale: float) -> None:
     sizes = np.sqrt(np.mean(errors() ** 2, axis=0))
     assert found.deviations == pytest.approx([scale * 10 * sizes[0, 0], scale * sizes[1, 0]])
     assert found.values.tolist() == [25.0, 0.0]
-    assert found.trusted.tolist() == [scale > 1 / MOST_PRIOR] * 2
+    assert found.trusted.tolist() == [scale > 1 / MAX_ERROR_RATIO] * 2
 
 
 @pytest.mark.parametrize("over", [1.09, 1.11])
 def test_what_noise_alone_would_leave_decides_on_trust(over: float) -> None:
     one = _Slopes(made(), Of(lambda x: x), np.eye(2))
     one.add(errors() / over, errors())
-    assert one.stated().trusted.all() == (over < MOST_PRIOR)
+    assert one.stated().trusted.all() == (over < MAX_ERROR_RATIO)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
@@ -224,12 +224,12 @@ def test_several_statistics_have_the_same_draws_as_each_alone() -> None:
         assert one.level == 0.95
 
 
-def test_unless_told_otherwise_they_cover_sampling() -> None:
+def test_by_default_they_cover_sampling() -> None:
     assert several_intervals(made(), ["mean"])[0].covers == "privacy noise and sampling"
 
 
 def test_ends_for_clipped_rows_are_the_published_entries_and_quantiles_of_their_noise() -> None:
-    """Nothing is denoised, and no error is less than its law: all is below the noise level."""
+    """All results are below the noise level, so nothing is denoised."""
     release = made(200, mechanism="gaussian", epsilon=None, rho=1e-3)
     assert release.noise is not None
     law = release.noise.rescaled(release.lattice.step**2)
@@ -258,16 +258,14 @@ def test_what_is_known_of_a_clip_is_said() -> None:
     found = intervals(release, "mean", sampling=False)
     alone = intervals(release, "mean", sampling=False, for_clipped_rows=True)
     unknown = intervals(changed(release, lengths=None), "mean", sampling=False)
-    assert (COUNTED in found.assumed, SHORTENED in found.assumed, found.clipped) == (
-        True, False, False,
-    )  # fmt: skip
-    assert (COUNTED in alone.assumed, SHORTENED in alone.assumed, alone.clipped) == (
-        False, True, False,
-    )  # fmt: skip
+    notes = [note in found.assumed for note in (CLIPPING_BIAS_NOTE, CLIPPED_ROWS_NOTE)]
+    assert (notes, found.clipped) == ([True, False], False)
+    notes = [note in alone.assumed for note in (CLIPPING_BIAS_NOTE, CLIPPED_ROWS_NOTE)]
+    assert (notes, alone.clipped) == ([False, True], False)
     assert (unknown.assumed, unknown.clipped) == ((), True)
-    assert unknown.warning == CLIPPED
+    assert unknown.warning == IGNORED_CLIPPING_NOTE
     assert found.warning is None
-    assert UNSEEN not in alone.assumed
+    assert TAIL_NOTE not in alone.assumed
 
 
 def test_intervals_for_clipped_rows_know_nothing_of_rows_by_length() -> None:
@@ -284,13 +282,13 @@ def test_intervals_for_clipped_rows_know_nothing_of_rows_by_length() -> None:
 def test_where_noise_hides_how_long_rows_are_nothing_is_trusted() -> None:
     release = clipping()
     assert release.lengths is not None
-    loud = ScalarGaussian(release.lengths.law.standard_deviation.__ceil__() * 10**12)
-    hidden = changed(release, lengths=replace(release.lengths, law=loud))
-    assert hidden.lengths.hidden
+    loud = ScalarGaussian(release.lengths.noise.standard_deviation.__ceil__() * 10**12)
+    hidden = changed(release, lengths=replace(release.lengths, noise=loud))
+    assert hidden.lengths.below_noise_level
     first = intervals(hidden, "mean", sampling=False)
     assert not first.for_clipped_rows  # which nobody asked for
-    assert UNSEEN in first.assumed
-    assert UNSEEN in str(first.warning)
+    assert TAIL_NOTE in first.assumed
+    assert TAIL_NOTE in str(first.warning)
     assert not first.trusted.any()
     assert first.below_noise.all()
     assert intervals(release, "mean", sampling=False).trusted.any()
@@ -302,7 +300,7 @@ def of_matrix(**fields: Any) -> Intervals:
     return Intervals(low, low + 1, **asked)  # type: ignore[arg-type]
 
 
-def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -> None:
+def test_a_table_of_intervals_has_each_entry_once_and_marks_those_below_the_noise() -> None:
     (table,) = of_matrix(below_noise=~np.eye(3, dtype=bool)).tables()
     assert table.title == "90% intervals for privacy noise"
     assert table.rows == [
@@ -312,7 +310,7 @@ def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -
     ]
     assert (table.beyond, table.notes) == (0, ())
     (table,) = of_matrix(clipped=True, assumed=("so",)).tables()
-    assert table.notes == (CLIPPED, "so")
+    assert table.notes == (IGNORED_CLIPPING_NOTE, "so")
     several = Intervals(
         np.full(60, 0.5), np.ones(60), 0.95, "privacy noise", np.ones(60, bool)
     ).tables()[0]
@@ -330,11 +328,13 @@ def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -
 def test_a_warning_counts_what_is_below_the_noise_and_what_is_not_trusted() -> None:
     sure, clear = {"trusted": np.ones((3, 3), bool)}, {"below_noise": np.zeros((3, 3), bool)}
     assert of_matrix(**sure, **clear).warning is None
-    told = of_matrix(**sure).warning  # 0 is in the first interval alone
-    assert told is not None
-    assert told.startswith("1 of 9 figures is below the noise level: the 95% interval")
-    told = of_matrix(**clear).warning
-    assert told is not None
-    assert told.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
+    reported = of_matrix(**sure).warning  # 0 is in the first interval alone
+    assert reported is not None
+    assert reported.startswith("1 of 9 figures is below the noise level: the 95% interval")
+    reported = of_matrix(**clear).warning
+    assert reported is not None
+    assert reported.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
     assert "may cover more than asked" in str(of_matrix(for_clipped_rows=True).warning)
-    assert str(of_matrix(clipped=True, **clear).warning).startswith(f"{CLIPPED} 6 of 9")
+    assert str(of_matrix(clipped=True, **clear).warning).startswith(
+        f"{IGNORED_CLIPPING_NOTE} 6 of 9"
+    )

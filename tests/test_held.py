@@ -14,8 +14,8 @@ import pytest
 import dpcov
 from analysis_tables import schema, table, trace_only, without_intercept
 from dpcov.analysis.declared import commands, sections
-from dpcov.analysis.drowned import drowned
 from dpcov.analysis.expected import correlation_standard_errors
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.analysis.summary import summary
 from dpcov.errors import NotReleasedError
 from dpcov.releases import Release
@@ -35,7 +35,7 @@ def few_directions(mechanism: str = "exponential-pca", held: int = 2, **asked: A
 
 @cache
 def trace_of_persons() -> Release:
-    """A release of the trace whose public number counts persons, not rows."""
+    """Release the trace of a table whose public number counts persons, not rows."""
     frame = table()[:50].assign(id=np.arange(50) // 2)
     declared = schema().model_dump(mode="json", exclude_none=True)
     declared["unit"] = {"column": "id", "max_rows": 2, "type": "integer"}
@@ -138,7 +138,7 @@ def test_a_release_says_what_it_does_not_hold(made, reason) -> None:
     assert reason in release._repr_html_()
     assert reason in found.summary()
     assert found.document()["not_released"] == release.not_released
-    assert (reason in "".join(drowned(release))) == (reason != "without an intercept")
+    assert (reason in "".join(noise_warnings(release))) == (reason != "without an intercept")
     assert "not released" not in repr(few_directions(held=10))
 
 
@@ -156,6 +156,7 @@ def test_every_command_gives_the_reason(monkeypatch, run, name, made, reason) ->
 @BY_KIND
 def test_show_and_the_report_are_made_with_the_reason(monkeypatch, run, made, reason) -> None:
     monkeypatch.setattr(Release, "load", lambda path: made())
+    made().save("x.json")  # `show` reads the names of the keys from the file
     shown = run("show x.json --json")
     assert shown.code == 0
     assert reason in json.loads(shown.out)["not_released"]

@@ -42,7 +42,7 @@ def link() -> Iterator[str]:
 
 
 def table(link: str, name: str, columns: str, *rows: str) -> str:
-    """A new table that `reader` may read; gives its name."""
+    """Create a table that `reader` can read, and return its name."""
     create = [f"DROP TABLE IF EXISTS public.{name}", f"CREATE TABLE public.{name} ({columns})"]
     fill = [f"INSERT INTO public.{name} VALUES {', '.join(rows)}"] if rows else []  # noqa: S608
     run(link, *create, *fill, f"GRANT SELECT ON public.{name} TO reader")
@@ -123,13 +123,16 @@ def test_control_a_search_path_set_after_the_first_packet_is_too_late(link, monk
 
 
 def test_control_with_the_usual_path_and_plain_names_it_would_run(link, monkeypatch):
-    read = {kind: e.replace("pg_catalog.octet", "octet") for kind, e in postgres._READ.items()}
-    monkeypatch.setattr(postgres, "_READ", read)
+    read = {
+        kind: e.replace("pg_catalog.octet", "octet")
+        for kind, e in postgres._READ_EXPRESSIONS.items()
+    }
+    monkeypatch.setattr(postgres, "_READ_EXPRESSIONS", read)
     data = DatabaseTable(as_role(link, "reader"), "people")
     with defined(link, "a function of texts"):
         assert moment(data, SCHEMA).unit_count == len(TOWNS)  # the path alone is enough
-        usual = postgres._RESOLVED.replace("'pg_catalog, pg_temp'", "'public'")
-        monkeypatch.setattr(postgres, "_RESOLVED", usual.replace("true)", "false)"))
+        usual = postgres._RESOLUTION_QUERY.replace("'pg_catalog, pg_temp'", "'public'")
+        monkeypatch.setattr(postgres, "_RESOLUTION_QUERY", usual.replace("true)", "false)"))
         with pytest.raises(SourceError, match="could not read the data to the end"):
             moment(data, SCHEMA)
 
@@ -145,7 +148,7 @@ def test_the_link_keeps_its_own_options_and_a_question_mark_in_its_password(monk
 
 
 def their_table(link: str) -> None:
-    """A table in a schema that only the reader may use."""
+    """Create a table in a schema that only the reader can use."""
     run(link, "CREATE SCHEMA IF NOT EXISTS clinic")
     run(link, "CREATE TABLE IF NOT EXISTS clinic.theirs (n int)")
     run(link, "GRANT USAGE ON SCHEMA clinic TO reader", "GRANT SELECT ON clinic.theirs TO reader")
@@ -191,11 +194,11 @@ def test_row_security_is_refused_and_its_rows_are_never_silently_fewer(link):
     assert len(postgres_rows(as_role(link, "reader"), "SELECT n FROM public.secured")) == 2
 
 
-def test_a_policy_that_comes_after_the_look_is_an_error_of_the_query_itself(link, monkeypatch):
+def test_a_policy_that_comes_after_the_check_is_an_error_of_the_query_itself(link, monkeypatch):
     table(link, "secured", "n int, t varchar", rows_of(TOWNS))
     run(link, "ALTER TABLE public.secured ENABLE ROW LEVEL SECURITY")
-    blind = postgres._RELATION.replace("pg_catalog.row_security_active(c.oid)", "false")
-    monkeypatch.setattr(postgres, "_RELATION", blind)
+    blind = postgres._RELATION_QUERY.replace("pg_catalog.row_security_active(c.oid)", "false")
+    monkeypatch.setattr(postgres, "_RELATION_QUERY", blind)
     with pytest.raises(SourceError, match="has no right to read 'secured'"):
         source_of(as_role(link, "reader"), "secured")
 
@@ -232,9 +235,9 @@ def test_programs_of_others_are_refused_before_anything_unless_they_are_trusted(
         trusted = source_of(link, "program", trust=True)
         assert not trusted.repeatable
         trusted.close()
-        with pytest.raises(SourceError, match="could not read the data to the end") as told:
+        with pytest.raises(SourceError, match="could not read the data to the end") as reported:
             moment(DatabaseTable(link, "program", trust_views=True), SCHEMA)
-        assert "division" not in str(told.value)
+        assert "division" not in str(reported.value)
     finally:
         run(link, f"DROP {kind} public.program CASCADE")
 
@@ -399,7 +402,7 @@ def test_encodings_with_texts_that_have_no_meaning_are_refused(link, encoding):
 def test_every_byte_of_the_accepted_encodings_has_a_meaning_in_utf8(link):
     each = "convert(set_byte('\\x00', 0, i), '{}', 'UTF8')"
     query = f"SELECT count({each}) FROM generate_series(1, 255) i"  # noqa: S608
-    for encoding in postgres.ENCODINGS[1:]:
+    for encoding in postgres.UTF8_SAFE_ENCODINGS[1:]:
         assert postgres_rows(link, query.format(encoding)) == [(255,)]
     with pytest.raises(dbapi.Error, match="no equivalent"):  # control
         postgres_rows(link, query.format("WIN1252"))
@@ -415,18 +418,30 @@ MESSAGES = {
         lambda to: (as_role(to, "stranger"), "clinic.theirs"),
         "has no right to read 'clinic.theirs'",
     ),
-    "a wrong password": (lambda to: (to.replace(PASSWORD, "x"), "people"), postgres.WRONG_PASSWORD),
-    "no password": (lambda to: (to.replace(f":{PASSWORD}", ""), "people"), postgres.WRONG_PASSWORD),
-    "an unknown role": (lambda to: (as_role(to, "nobody"), "people"), postgres.WRONG_PASSWORD),
-    "an unknown database": (lambda to: (f"{to}x", "people"), postgres.NO_DATABASE),
-    "a closed port": (lambda to: (closed(to), "people"), postgres.NO_SERVER),
+    "a wrong password": (
+        lambda to: (to.replace(PASSWORD, "x"), "people"),
+        postgres.WRONG_PASSWORD_MESSAGE,
+    ),
+    "no password": (
+        lambda to: (to.replace(f":{PASSWORD}", ""), "people"),
+        postgres.WRONG_PASSWORD_MESSAGE,
+    ),
+    "an unknown role": (
+        lambda to: (as_role(to, "nobody"), "people"),
+        postgres.WRONG_PASSWORD_MESSAGE,
+    ),
+    "an unknown database": (lambda to: (f"{to}x", "people"), postgres.NO_DATABASE_MESSAGE),
+    "a closed port": (lambda to: (closed(to), "people"), postgres.NO_SERVER_MESSAGE),
     "an unknown host": (
         lambda to: (to.replace("127.0.0.1", "nowhere.invalid"), "people"),
-        postgres.NO_HOST,
+        postgres.NO_HOST_MESSAGE,
     ),
-    "a port that is none": (lambda to: (to.replace("1:", "1:9999"), "people"), postgres.NO_LINK),
-    "spaces": (lambda to: (to.replace("@", "@@ "), "people"), postgres.NO_LINK),
-    "an unknown parameter": (lambda to: (f"{to}?nope=1", "people"), postgres.NO_LINK),
+    "a port that is none": (
+        lambda to: (to.replace("1:", "1:9999"), "people"),
+        postgres.INVALID_LINK_MESSAGE,
+    ),
+    "spaces": (lambda to: (to.replace("@", "@@ "), "people"), postgres.INVALID_LINK_MESSAGE),
+    "an unknown parameter": (lambda to: (f"{to}?nope=1", "people"), postgres.INVALID_LINK_MESSAGE),
 }
 
 
@@ -439,11 +454,11 @@ def closed(link: str) -> str:
 def test_each_failure_has_its_own_fixed_message(link, name):
     their_table(link)
     ask, message = MESSAGES[name]
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         source_of(*ask(link))
-    assert message in str(told.value)
-    assert PASSWORD not in str(told.value)
-    assert "127.0.0.1" not in str(told.value)
+    assert message in str(reported.value)
+    assert PASSWORD not in str(reported.value)
+    assert "127.0.0.1" not in str(reported.value)
 
 
 def test_missing_columns_and_wrong_types_are_named(link):
@@ -472,12 +487,12 @@ ORDINARY = {"boolean": "false", "uuid": "'00000000-0000-0000-0000-000000000000'"
 
 @pytest.mark.parametrize("kind", EXTREME)
 def test_one_extreme_cell_never_changes_the_outcome_nor_other_rows(link, kind, tmp_path):
-    """In clean company, and among the others, its row adds what it adds alone; all are booked."""
+    """The row adds the same among clean rows, among odd rows and alone; all are charged."""
     check_extremes(link, kind, Ledger.create(tmp_path / "ledger", PureDP(1000.0)))
 
 
 def test_control_a_cast_that_raises_changes_the_outcome(link, tmp_path, monkeypatch):
-    monkeypatch.setitem(postgres._READ, "text", "CAST({0} AS pg_catalog.float8)")
+    monkeypatch.setitem(postgres._READ_EXPRESSIONS, "text", "CAST({0} AS pg_catalog.float8)")
     with pytest.raises(SourceError, match="could not read the data to the end"):
         check_extremes(link, "text", Ledger.create(tmp_path / "ledger", PureDP(1000.0)))
 

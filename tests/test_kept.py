@@ -63,7 +63,7 @@ def path(tmp_path) -> Path:
 
 @pytest.fixture
 def readings(monkeypatch) -> list[int]:
-    """Batches of each reading of a text file."""
+    """Record the batches of each reading of a text file."""
     found: list[int] = []
     whole = TextSource.batches
 
@@ -79,12 +79,12 @@ def readings(monkeypatch) -> list[int]:
 
 @pytest.fixture
 def on_disk(monkeypatch) -> None:
-    """Everything goes to disk at once."""
+    """Write everything to disk at once."""
     monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 0)
 
 
 def encoded(source: Kept, schema: Schema) -> np.ndarray:
-    """(rows, dimension) integer rows of a source."""
+    """Return (rows, dimension) integer rows of a source."""
     lattice = lattice_of(schema)
     encoder = Encoder(schema, lattice)
     blocks = [
@@ -95,7 +95,7 @@ def encoded(source: Kept, schema: Schema) -> np.ndarray:
 
 @st.composite
 def weighted(draw) -> tuple[pa.Table, Schema]:
-    """Any table with any schema for it, and weights of any kind."""
+    """Draw any table with any schema for it, and weights of any kind."""
     table, schema = draw(tables())
     weights = draw(arrow_columns(table.num_rows))
     stated = {"weight": {"column": "w", "maximum": draw(st.sampled_from([1.0, 3.0, 1e-99]))}}
@@ -144,7 +144,7 @@ def test_persons_are_the_same_in_any_order_batches_and_parts(rows, size, memory,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private_copy, "MAX_MEMORY_BYTES", memory)
         patch.setattr(private_copy, "GROWTH_BYTES", 2**12)
-        patch.setattr(kept, "PARTS", parts)
+        patch.setattr(kept, "PERSON_PARTS", parts)
         for order in (rows, rows[::-1]):
             found = moment(people(order).to_reader(max_chunksize=size), TWO)
             assert same(found, expected)
@@ -237,7 +237,7 @@ MANY_PERSONS = schema_of(*NAMES, unit=UNIT | {"type": "integer"})
 
 
 def peak(source: Kept) -> int:
-    """Bytes at most held while a source is read twice; Arrow's own are not counted."""
+    """Return the peak of the bytes while a source is read twice, without Arrow's own."""
     tracemalloc.start()
     for _ in range(2):
         if source._schema.unit is not None:

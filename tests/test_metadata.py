@@ -175,7 +175,7 @@ def test_ddi_gives_bounds_and_levels_and_proposes_each_variable_s_missing_codes(
     }
     assert stated.codes == {"age": [("999", "999")], "sex": [("9", "9")]}
     text = draft(dict.fromkeys(("age", "sex"), "unknown"), FileOptions(), stated)
-    assert '# missing = ["", "NA", "9", "999"]' in text  # of all columns, so for a person to judge
+    assert '# missing = ["", "NA", "9", "999"]' in text  # of all columns: a person must check them
     assert "# The file declares as missing: 9\n" in text
     assert not [number for number in ("97.125", "12345") if number in text]  # made from rows
 
@@ -281,7 +281,7 @@ def test_a_file_that_is_absent_or_huge_or_no_text_is_refused(tmp_path, monkeypat
     (tmp_path / "meta.json").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(SchemaError, match="not UTF-8 text"):
         metadata.read(tmp_path / "meta.json", "people", NAMES)
-    monkeypatch.setattr(metadata, "LARGEST", 100)
+    monkeypatch.setattr(metadata, "MAX_METADATA_BYTES", 100)
     with pytest.raises(SchemaError, match="larger than"):
         read(tmp_path, CSVW)
 

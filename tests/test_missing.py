@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov.analysis.correlation import correlations
 from dpcov.analysis.covariance import covariances
-from dpcov.analysis.drowned import drowned
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.analysis.plausible import sampling_errors
 from dpcov.analysis.spectrum import noisy_spectrum
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.api.plans.rows_like import rows_like
-from dpcov.api.plans.simulated import Guess, SimulatedTable
+from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.cli.drafts import draft
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise.structure import Structure
@@ -48,7 +48,7 @@ def schema(missing="pairwise", names=NAMES, **fields):
 
 
 def complete(rows=ROWS, related=0.61, seed=1):
-    """Means of 6.03, 20 and 1; correlation of the first two as given."""
+    """Return columns with means of 6.03, 20 and 1; the first two have this correlation."""
     draws = np.random.default_rng(seed).standard_normal((rows, 3))
     root = np.linalg.cholesky([[1, related, 0], [related, 1, 0], [0, 0, 1]])
     return pd.DataFrame(draws @ root.T * [1.2, 5, 2] + [6.03, 20, 1], columns=NAMES)
@@ -69,7 +69,7 @@ NOISY = released(TABLE, mechanism="standardized", epsilon=4.0, denoise="shrink")
 
 
 def available(table, weights=None):
-    """Available-case means, covariances and numbers of rows, by their definition."""
+    """Return available-case means, covariances and numbers of rows, by their definition."""
     weights = np.ones(len(table)) if weights is None else weights
     values, present = table.fillna(0.0).to_numpy(), table.notna().to_numpy() * weights[:, None]
     means = (values * present).sum(axis=0) / present.sum(axis=0)
@@ -134,14 +134,14 @@ def test_one_column_with_gaps_leaves_the_others_as_they_are():
     assert list(missing_shares(made)) == ["x"]
 
 
-def test_a_column_without_a_single_cell_drowns_alone():
+def test_a_column_without_a_single_cell_is_below_the_noise_alone():
     table = complete(20_000)
     table["x"] = np.nan
     for seed in range(3):
         made = dpcov.release(table, schema=schema(), seed=seed, epsilon=2.0)
         assert made.mean()[1] == pytest.approx(20, abs=0.5)
         assert missing_shares(made)["x"] > 0.9
-        assert any("means of x" in sentence for sentence in drowned(made))
+        assert any("means of x" in sentence for sentence in noise_warnings(made))
         assert np.isfinite(made.covariance()).all()
         assert -10 <= made.mean()[2] <= 10
 
@@ -179,18 +179,21 @@ def test_no_row_is_longer_than_one_without_gaps(rows):
     (batch,) = table.to_batches()
     (block,) = Encoder(declared, lattice).blocks(batch)
     assert (np.sum(block**2, axis=0) <= lattice.bound).all()
-    for at, mark in declared.gaps.items():
+    for at, mark in declared.missing_columns.items():
         one = 2**20  # steps of a half-range
         assert ((block[at] == 0) | (block[mark] == 0)).all()
         missing = table.column(declared.features[at].name).to_pandas().isna()
         assert (block[mark] == np.where(missing, one, 0)).all()
 
 
-def test_a_look_takes_means_and_spreads_of_the_cells_that_are_there():
+def test_a_pilot_uses_means_and_spreads_of_the_present_cells():
     table, declared = gappy(share=0.5), schema()
     rows = open_rows(table, declared)
     found = look(
-        rows.second_moments()[0], ScalarGaussian(Fraction(1)), np.zeros(13, int), rows.gaps
+        rows.second_moments()[0],
+        ScalarGaussian(Fraction(1)),
+        np.zeros(13, int),
+        rows.missing_columns,
     )
     means, covariances, _ = available(table)
     half = (HIGH - LOW) / 2
@@ -204,7 +207,7 @@ def test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark():
     declared = schema()
     center = np.array([-0.4, 0.3, -0.3, 0.3, 0.1, 0.3])
     variances = np.array([0.01, 0.2, 0.02, 0.2, 0.04, 0.2])
-    found = Spread(center, variances, 1e4, declared.gaps).images(0.5, declared)
+    found = Spread(center, variances, 1e4, declared.missing_columns).images(0.5, declared)
     matrix = found.map.matrix()
     missing, typical = np.array([0.0, 1, 0, 1, 0, 1]), center.copy()
     typical[1::2] = 0
@@ -289,7 +292,7 @@ def test_standard_errors_know_that_products_are_of_different_rows():
 def test_sampling_errors_keep_cells_that_are_missing_at_nothing():
     errors = sampling_errors(NOISY, 20, np.random.default_rng(1))
     assert errors.shape == (20, 7, 7)
-    for at, mark in NOISY.schema.gaps.items():
+    for at, mark in NOISY.schema.missing_columns.items():
         assert np.abs(errors[:, at, mark]).max() < 0.2 * np.abs(errors[:, at, at]).max()
 
 
@@ -347,9 +350,9 @@ def test_a_file_of_it_is_read_back(tmp_path):
     np.testing.assert_array_equal(again.correlation(), NOISY.correlation())
 
 
-def test_tables_can_be_imagined_like_it():
+def test_tables_like_it_can_be_simulated():
     lattice = Lattice.of(schema())
-    table = SimulatedTable.of(schema(), lattice, Guess(like=NOISY))
+    table = SimulatedTable.of(schema(), lattice, Assumptions(like=NOISY))
     marked = table.encoded[:, 1] > 0
     assert marked.mean() == pytest.approx(0.3, abs=0.05)
     assert not table.encoded[marked, 0].any()

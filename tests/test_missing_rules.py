@@ -89,7 +89,7 @@ def test_a_missing_cell_that_none_promised_away_is_encoded_as_by_default(kind):
     assert np.array_equal(encoded(promised), encoded(default))
     assert not encoded(promised)[: len(promised.features), 1].any()
     assert promised.features == default.features
-    assert not promised.gaps
+    assert not promised.missing_columns
     other = schema_of(3, {"a": column(kind, "level")})  # control: another rule, another row
     assert encoded(other)[: len(other.features), 1].any()
 

@@ -9,10 +9,10 @@ from scipy import optimize, stats
 from dpcov.core.entropy import Entropy
 from dpcov.core.samplers import Law, matrix_law, require_within, scalar_law, symmetric
 from dpcov.core.samplers.discrete import (
-    LARGEST_SCALE,
-    LARGEST_VARIANCE,
-    SMALLEST_SCALE,
-    SMALLEST_VARIANCE,
+    MAX_SCALE,
+    MAX_VARIANCE,
+    MIN_SCALE,
+    MIN_VARIANCE,
 )
 from dpcov.core.samplers.normal import MAX_NORMAL
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
@@ -112,9 +112,9 @@ MARGIN = Fraction(1, 10**9)
 @pytest.mark.parametrize(
     ("make", "least", "most"),
     [
-        (ScalarLaplace, SMALLEST_SCALE, LARGEST_SCALE),
-        (ScalarGaussian, SMALLEST_VARIANCE, LARGEST_VARIANCE),
-        (lambda v: GaussianOrthogonal(3, v), 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE),
+        (ScalarLaplace, MIN_SCALE, MAX_SCALE),
+        (ScalarGaussian, MIN_VARIANCE, MAX_VARIANCE),
+        (lambda v: GaussianOrthogonal(3, v), 2 * MIN_VARIANCE, MAX_VARIANCE),
         (lambda c: WishartDifference(3, float(c)), None, 2**85 / Fraction(MAX_NORMAL) ** 2),
     ],
     ids=["laplace", "gaussian", "orthogonal", "wishart"],

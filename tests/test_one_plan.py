@@ -32,7 +32,7 @@ def prepared(**asked):
 
 
 def built(**asked):
-    """Laws and calibrations that one release builds, and whether that was after booking."""
+    """Return the noise distributions that one release builds, and whether after its charge."""
     watch = ways.Watch()
     sys.setprofile(watch.laws)
     try:
@@ -75,7 +75,7 @@ def test_what_is_run_is_what_was_calibrated_before_booking(name, monkeypatch, tm
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(10.0))
     delta = {"delta": 1e-9} if name == "gaussian" else {}
     if delta:
-        ledger = Ledger.create(tmp_path / "y.ledger", ApproxDP(10.0, 1e-6))
+        ledger = Ledger.create(tmp_path / "y.ledger", ApproxDP(10.0, 1e-6), count="sums")
     asked = {"lower": 0, "upper": 1, "epsilon": 1.0, "mechanism": name, **delta}
     ready = api.prepare(TABLE, Request(ledger=ledger, **asked))
     made = ready.run()

@@ -44,7 +44,7 @@ def query_of(schema: Schema, **fields) -> Query:
 
 
 def answered(query: Query, tasks: list[list[pa.RecordBatch]]) -> list[tuple[np.ndarray, int]]:
-    """Sums over the packed sums of tasks, merged by twos."""
+    """Sum the packed sums of tasks, merged in pairs."""
     found = {}
     for at in range(0, len(tasks), 2):
         for batch in packed.merged(b for task in tasks[at : at + 2] for b in task):
@@ -61,16 +61,16 @@ def tasks_of(query: Query, table: pa.Table, cuts: list[int]) -> list[list[pa.Rec
     ]
 
 
-def placed(images: list[pa.RecordBatch], cap: int) -> pa.RecordBatch:
-    """What Spark's window keeps: each person's first rows in order of rank and image."""
-    rows = pa.Table.from_batches(images, packed.IMAGES).to_pylist()
-    rows.sort(key=lambda row: (row["id"], row["rank"], row["image"]))
+def placed(ranked: list[pa.RecordBatch], cap: int) -> pa.RecordBatch:
+    """Return what Spark's window keeps: each person's first rows in order of rank and image."""
+    rows = pa.Table.from_batches(ranked, packed.ROWS_SCHEMA).to_pylist()
+    rows.sort(key=lambda row: (row["id"], row["rank"], row["integers"]))
     kept, before, place = [], None, 0
     for row in rows:
         place = place + 1 if row["id"] == before else 1
         before = row["id"]
         kept += [row | {"place": place}] if place <= cap else []
-    fields = [*packed.IMAGES, pa.field("place", pa.int32())]
+    fields = [*packed.ROWS_SCHEMA, pa.field("place", pa.int32())]
     return pa.RecordBatch.from_pylist(kept, pa.schema(fields))
 
 
@@ -117,13 +117,13 @@ def test_counts_of_norms_are_packed_too():
 @given(st.integers(0, 20))
 def test_persons_keep_the_rows_that_they_keep_in_one_table(seed):
     table, query = mixed_table(PERSONS, 200, seed), query_of(PERSONS)
-    images = [
+    ranked = [
         batch
         for part in (table.slice(0, 90), table.slice(90))
-        for batch in packed.images(query, part.to_batches())
+        for batch in packed.integer_rows(query, part.to_batches())
     ]
-    counted = placed(images, 2)
-    tasks = [list(packed.sums_of_images(query, [counted.slice(0, 33), counted.slice(33)]))]
+    counted = placed(ranked, 2)
+    tasks = [list(packed.sums_of_ranked(query, [counted.slice(0, 33), counted.slice(33)]))]
     ((units, count),) = answered(query, tasks)
     whole = open_rows(table, PERSONS).second_moments()[0]
     assert (units == whole.units).all()
@@ -133,15 +133,15 @@ def test_persons_keep_the_rows_that_they_keep_in_one_table(seed):
 def test_rows_without_id_have_no_image():
     ids = ["7", None, " ", "7.0 ", "x", "0.5", "70e-1"]
     table = pa.table({"a": [1.0] * 7, "b": [2.0] * 7, "id": ids})
-    (found,) = packed.images(query_of(PERSONS), table.to_batches())
+    (found,) = packed.integer_rows(query_of(PERSONS), table.to_batches())
     assert found["id"].to_pylist() == [b"7", b"7", b"7"]
 
 
 def test_each_person_is_in_one_group_and_each_row_in_any():
     table = mixed_table(PERSONS, 400)
     query = query_of(PERSONS, groups=3, key=b"k" * 32)
-    counted = placed(list(packed.images(query, table.to_batches())), 2)
-    halves = [list(packed.sums_of_images(query, [half])) for half in (counted[:201], counted[201:])]
+    counted = placed(list(packed.integer_rows(query, table.to_batches())), 2)
+    halves = [list(packed.sums_of_ranked(query, [half])) for half in (counted[:201], counted[201:])]
     grouped = answered(query, halves)
     assert sum(count for _, count in grouped) == len(set(table["id"].to_pylist()))
     assert min(count for _, count in grouped) > 20
@@ -175,25 +175,25 @@ def test_only_rows_of_the_level_are_summed():
 
 
 def failing():
-    """A batch, then an error and a warning that quote a cell."""
+    """Yield a batch, then raise an error and a warning that quote a cell."""
     yield mixed_table(PERSONS, 5).to_batches()[0]
     raise ValueError(PLANTED)
 
 
-@pytest.mark.parametrize("task", ["sums_of_rows", "images", "sums_of_images"])
+@pytest.mark.parametrize("task", ["sums_of_rows", "integer_rows", "sums_of_ranked"])
 def test_an_error_in_a_task_comes_back_as_a_fixed_batch(task, capfd):
     *_, last = list(getattr(packed, task)(query_of(PERSONS), failing()))
     assert PLANTED not in str(last.to_pylist())
     assert PLANTED not in "".join(capfd.readouterr())
-    if task == "images":
-        assert last["image"].null_count == 1
+    if task == "integer_rows":
+        assert last["integers"].null_count == 1
         marked = last.append_column("place", pa.array([1], pa.int32()))
-        (last,) = packed.sums_of_images(query_of(PERSONS), [marked])
+        (last,) = packed.sums_of_ranked(query_of(PERSONS), [marked])
     (merged,) = packed.merged([last])
     assert merged["part"].to_pylist() == [FAILED_PART]
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         packed.add_part({}, FAILED_PART, 0, b"")
-    assert PLANTED not in str(told.value)
+    assert PLANTED not in str(reported.value)
 
 
 def test_mechanisms_that_hold_rows_say_so():

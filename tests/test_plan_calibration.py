@@ -17,7 +17,7 @@ def test_a_plan_from_a_release_of_other_wines_is_within_a_factor_of_what_wine_sh
     known = calibration.guesses
 
     def guessed(rows):
-        return {"a release": known(rows)["a release"], "poor": calibration.Guess(0.8)}
+        return {"a release": known(rows)["a release"], "poor": calibration.Assumptions(0.8)}
 
     monkeypatch.setattr(calibration, "guesses", guessed)
     monkeypatch.setattr(calibration, "REPEATS", 60)

@@ -14,7 +14,7 @@ import pytest
 import dpcov
 from dpcov import cli
 from dpcov.api.plans import (
-    GUESS_RANGE_FACTOR,
+    ASSUMPTIONS_RANGE_FACTOR,
     LEGEND,
     RANGE_NOTE,
     RELEASE_RANGE_FACTOR,
@@ -22,7 +22,7 @@ from dpcov.api.plans import (
     plan,
     scaled,
 )
-from dpcov.api.plans.simulated import Guess, SimulatedTable, simulated_rows
+from dpcov.api.plans.simulated import Assumptions, SimulatedTable, simulated_rows
 from dpcov.api.plans.trials import Errors, adds_noise
 from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
@@ -54,7 +54,7 @@ def lattice_of(schema: Schema) -> Lattice:
 
 @pytest.mark.parametrize("size", [0.0, 0.1, 0.4, 0.8])
 @pytest.mark.parametrize("p", [2, 7, 60])
-def test_imagined_correlations_have_the_size_that_was_guessed(p, size):
+def test_simulated_correlations_have_the_assumed_size(p, size):
     made = typical_correlation(p, size, np.random.default_rng(1))
     apart = made[np.tril_indices(p, -1)]
     assert np.sqrt(np.mean(apart**2)) == pytest.approx(size, abs=2e-3)
@@ -62,14 +62,14 @@ def test_imagined_correlations_have_the_size_that_was_guessed(p, size):
     assert np.allclose(np.diag(made), 1)
 
 
-def test_imagined_columns_have_the_spreads_that_were_guessed():
-    rows = simulated_rows(NUMERIC, Guess(0.2, {"x3": 0.1}))
+def test_simulated_columns_have_the_assumed_spreads():
+    rows = simulated_rows(NUMERIC, Assumptions(0.2, {"x3": 0.1}))
     deviations = rows.std(axis=0)
     assert deviations == pytest.approx([0.2, 0.2, 0.2, 0.1, 0.2, 0.2], rel=0.03)
 
 
-def test_an_imagined_categorical_column_has_one_level_in_each_row():
-    rows = simulated_rows(MIXED, Guess())
+def test_a_simulated_categorical_column_has_one_level_in_each_row():
+    rows = simulated_rows(MIXED, Assumptions())
     names = [feature.name for feature in MIXED.features]
     levels = rows[:, [names.index(name) for name in names if name.startswith("job=")]]
     assert np.array_equal(levels.sum(axis=1), np.ones(len(rows)))
@@ -77,10 +77,10 @@ def test_an_imagined_categorical_column_has_one_level_in_each_row():
     assert all(first > second for first, second in pairwise(shares))
 
 
-def test_no_imagined_row_is_longer_than_the_radius_allows():
+def test_no_simulated_row_is_longer_than_the_radius_allows():
     tight = Schema.parse(NUMERIC.model_dump() | {"radius": 0.3})
     lattice = lattice_of(tight)
-    moment = SimulatedTable.of(tight, lattice, Guess(0.9)).moment(1000)
+    moment = SimulatedTable.of(tight, lattice, Assumptions(0.9)).moment(1000)
     without = np.trace(moment.units[:-1, :-1])
     assert without <= 1000 * lattice.side**2 * (1 + 1e-9)
     assert without > 900 * lattice.side**2
@@ -119,30 +119,30 @@ def test_the_noise_before_denoising_is_what_releases_then_show(mechanism, budget
 
 
 def of_auto(found: Plan) -> Errors:
-    """What is predicted of the mechanism that ``auto`` takes."""
+    """Return the predictions for the mechanism that ``auto`` chooses."""
     return next(p.errors for p in found.predictions if p.mechanism == found.recommended)
 
 
-def test_a_prediction_is_what_releases_of_a_table_like_the_imagined_one_lose():
+def test_a_prediction_is_the_error_of_releases_of_a_table_like_the_simulated_one():
     generator = np.random.default_rng(3)
-    rows = simulated_rows(NUMERIC, Guess(0.3, correlation=0.3))
+    rows = simulated_rows(NUMERIC, Assumptions(0.3, correlation=0.3))
     table = rows[generator.choice(len(rows), 4000, replace=False)]
     exact = np.corrcoef(table, rowvar=False)[np.tril_indices(6, -1)]
     errors, asked = [], {"epsilon": 1.0, "mechanism": "matrix-laplace"}
     for seed in range(8):
         made = dpcov.release(table, lower=-1, upper=1, **asked, seed=seed)
         errors.append(np.abs(made.correlation()[np.tril_indices(6, -1)] - exact).mean())
-    guess = Guess(0.3, correlation=0.3)
+    assumptions = Assumptions(0.3, correlation=0.3)
     right, wrong = (
-        plan(NUMERIC, 4000, **asked, guess=supposed, factors=()).predictions[0].errors
-        for supposed in (guess, Guess(0.6))
+        plan(NUMERIC, 4000, **asked, assumptions=supposed, factors=()).predictions[0].errors
+        for supposed in (assumptions, Assumptions(0.6))
     )
     assert right.correlation == pytest.approx(np.mean(errors), rel=0.25)
     assert wrong.correlation != pytest.approx(np.mean(errors), rel=0.25)
 
 
 def skewed(seed: int, rows: int = 4000) -> np.ndarray:
-    """Rows of six columns: spreads from 0.02 to 0.5, two of which nearly determine each other."""
+    """Return rows of six columns with spreads from 0.02 to 0.5; two nearly determine each other."""
     generator = np.random.default_rng(seed)
     common = generator.standard_normal((rows, 1))
     loads = np.array([1.0, 1.0, -0.8, 0.5, 0.3, 0.0])
@@ -160,13 +160,13 @@ def test_a_table_like_another_has_its_moments_whatever_the_bounds():
     like = released(0, 1e6)
     wider = Schema.from_bounds([-3.0] * 5, [1.0] * 5, [f"x{j}" for j in (5, 4, 3, 2, 1)])
     lattice = lattice_of(wider)
-    imagined = SimulatedTable.of(wider, lattice, Guess(like=like)).moment(10**6)
-    corner = float(imagined.units[-1, -1])
-    means = imagined.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
+    drawn = SimulatedTable.of(wider, lattice, Assumptions(like=like)).moment(10**6)
+    corner = float(drawn.units[-1, -1])
+    means = drawn.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
     assert 2 * means - 1 == pytest.approx(skewed(0).mean(axis=0)[:0:-1], abs=1e-4)
     exact = np.cov(skewed(0)[:, :0:-1], rowvar=False)
     step = lattice.step
-    found = imagined.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
+    found = drawn.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
     assert 4 * found == pytest.approx(exact, abs=1e-4)
 
 
@@ -178,18 +178,20 @@ def test_a_release_of_a_table_like_it_predicts_all_errors():
     made = [release.correlation()[below] for release in releases]
     error = np.sqrt(np.mean(np.square(np.array(made) - exact)))
 
-    def predicted(guess):
-        asked = {"mechanism": "standardized", "guess": guess, "factors": ()}
+    def predicted(assumptions):
+        asked = {"mechanism": "standardized", "assumptions": assumptions, "factors": ()}
         (found,) = plan(NUMERIC, 4000, epsilon=1.0, **asked).predictions
         return found.errors
 
-    assert predicted(Guess(like=released(0, 100))).correlation == pytest.approx(error, rel=0.25)
-    assert predicted(Guess()).correlation != pytest.approx(error, rel=0.25)
+    assert predicted(Assumptions(like=released(0, 100))).correlation == pytest.approx(
+        error, rel=0.25
+    )
+    assert predicted(Assumptions()).correlation != pytest.approx(error, rel=0.25)
 
 
 def test_a_table_that_is_not_like_it_is_refused():
     with pytest.raises(SchemaError, match="no feature 'age'"):
-        plan(MIXED, 100, epsilon=1.0, guess=Guess(like=released(0, 1.0)))
+        plan(MIXED, 100, epsilon=1.0, assumptions=Assumptions(like=released(0, 1.0)))
 
 
 def test_errors_fall_along_the_curve():
@@ -269,7 +271,7 @@ def test_mixed_columns_persons_and_a_target_are_planned():
         ({"mechanism": "ashtiani-liaw", "delta": 1e-6}, MechanismError, "random groups"),
         ({"goal": "beauty"}, ReleaseError, "beauty"),
         ({"target": "y"}, SchemaError, "'y'"),
-        ({"guess": Guess(spreads={"y": 0.1})}, SchemaError, "'y'"),
+        ({"assumptions": Assumptions(spreads={"y": 0.1})}, SchemaError, "'y'"),
     ],
     ids=str,
 )
@@ -284,9 +286,9 @@ def test_what_makes_no_sense_is_refused(asked, error, text):
      {"spread": float("nan")}],
     ids=str,
 )  # fmt: skip
-def test_a_guess_out_of_range_is_refused(fields):
+def test_an_assumption_out_of_range_is_refused(fields):
     with pytest.raises(SchemaError):
-        Guess(**fields)
+        Assumptions(**fields)
 
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
@@ -335,12 +337,14 @@ def test_the_command_prints_tables_assumptions_and_answers(run):
 def test_the_command_prints_what_the_function_returns(run):
     line = "--rows 4000 --rho 0.1 --mechanism gaussian --spread 0.2 --spread age=0.1 --json"
     code, out, _ = run(line)
-    guess = Guess(0.2, {"age": 0.1})
-    found = plan(Schema.load("s.toml"), 4000, rho=0.1, mechanism="gaussian", guess=guess)
+    assumptions = Assumptions(0.2, {"age": 0.1})
+    found = plan(
+        Schema.load("s.toml"), 4000, rho=0.1, mechanism="gaussian", assumptions=assumptions
+    )
     printed = json.loads(out)
     assert code == 0
     assert printed["mechanisms"][0]["correlation"] == found.predictions[0].errors.correlation
-    assert printed["guess"] == {
+    assert printed["assumptions"] == {
         "spread": 0.2,
         "spreads": {"age": 0.1},
         "means": {},
@@ -367,14 +371,24 @@ def test_the_command_takes_a_release_of_a_table_like_it(run):
 def test_the_command_takes_means_and_what_others_explain(run):
     line = "--rows 4000 --mechanism gaussian --rho 0.1 --mean age=30 --explained 0.6 --json"
     code, out, _ = run(line)
-    guess = Guess(means={"age": 30.0}, explained=0.6)
+    assumptions = Assumptions(means={"age": 30.0}, explained=0.6)
     right, wrong = (
-        plan(Schema.load("s.toml"), 4000, rho=0.1, mechanism="gaussian", guess=supposed, factors=())
-        for supposed in (guess, Guess())
+        plan(
+            Schema.load("s.toml"),
+            4000,
+            rho=0.1,
+            mechanism="gaussian",
+            assumptions=supposed,
+            factors=(),
+        )
+        for supposed in (assumptions, Assumptions())
     )
     printed = json.loads(out)
     assert code == 0
-    assert (printed["guess"]["means"], printed["guess"]["explained"]) == ({"age": 30.0}, 0.6)
+    assert (printed["assumptions"]["means"], printed["assumptions"]["explained"]) == (
+        {"age": 30.0},
+        0.6,
+    )
     assert printed["mechanisms"][0]["prediction"] == right.predictions[0].errors.prediction
     assert printed["mechanisms"][0]["prediction"] != wrong.predictions[0].errors.prediction
     code, out, _ = run(line.replace(" --json", ""))
@@ -437,8 +451,8 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     table = 0.03 * rng.standard_t(3, (8000, 4)) / np.sqrt(3)
     schema = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(4)])
     found = plan(
-        schema, 8000, rho=0.05, mechanism="standardized", guess=Guess(0.03, correlation=0.02),
-        factors=(),
+        schema, 8000, rho=0.05, mechanism="standardized", factors=(),
+        assumptions=Assumptions(0.03, correlation=0.02),
     )  # fmt: skip
     errors = [
         np.abs(made.covariance() / np.cov(table, rowvar=False) - 1)[np.eye(4) > 0].mean()
@@ -449,7 +463,7 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     low, high = found.between["eigenvalue"]
     predicted = found.predictions[0].errors.eigenvalue
     assert low < np.mean(errors) < high
-    assert predicted < low * GUESS_RANGE_FACTOR * 1.01
+    assert predicted < low * ASSUMPTIONS_RANGE_FACTOR * 1.01
     assert np.mean(errors) > 1.5 * predicted
     assert found.document()["between"]["eigenvalue"] == [low, high]
     assert [table.notes for table in found.tables() if "Likely range" in table.title] == [
@@ -457,10 +471,12 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     ]
 
 
-def test_what_nobody_told_widens_the_range_and_a_release_leaves_luck_alone():
+def test_missing_assumptions_widen_the_range_and_a_release_leaves_only_chance():
     asked = {"epsilon": 1.0, "mechanism": "matrix-laplace", "factors": ()}
     made = dpcov.release(correlated(3000, 6, seed=1), schema=NUMERIC, epsilon=5.0, seed=1)
-    guesses = (None, Guess(0.3, correlation=0.2), Guess(like=made))
-    ranges = [plan(NUMERIC, 3000, guess=guess, **asked).between for guess in guesses]
+    stated = (None, Assumptions(0.3, correlation=0.2), Assumptions(like=made))
+    ranges = [
+        plan(NUMERIC, 3000, assumptions=assumptions, **asked).between for assumptions in stated
+    ]
     widths = [one["correlation"][1] / one["correlation"][0] for one in ranges]
     assert widths[0] > widths[1] > widths[2] == pytest.approx(RELEASE_RANGE_FACTOR**2)

@@ -20,7 +20,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.published.record import CountEstimate
@@ -58,11 +58,11 @@ def law_of(release: Release) -> Any:
 
 
 def mapped_center(release: Release) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The estimate of mapped rows; its directions about the mean, and their sums of squares."""
+    """Return the estimate of transformed rows, its directions about the mean, and their squares."""
     whole = release.mapped(release.with_count(release.second_moment()))
     if release.has_intercept:
         whole[-1, -1] = max(whole[-1, -1], release.intercept() ** 2)
-    least = plausible.LEAST * np.sqrt(law_of(release).diagonal_variance)
+    least = plausible.MIN_DIRECTION_SNR * np.sqrt(law_of(release).diagonal_variance)
     return raised(release, whole, np.eye(P), least)
 
 
@@ -93,16 +93,16 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RoundingErrors, "draw", lambda *_: 0.0)  # which are kept whole, and
-    monkeypatch.setattr(Clip, "more", lambda *_: 0.0)
+    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: 0.0)
     release = made(kind)
     _, vectors, values = mapped_center(release)
     law, same = law_of(release), np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
     moment = release.mapped(release.with_count(release.second_moment()))
-    clip = Clip(release, moment)
+    clip = ClippingBias(release, moment)
     noise = np.where(same, diagonal, other) + clip.variances(vectors)
-    prior = np.outer(values, values) * (1 + same) / plausible.ROWS
+    prior = np.outer(values, values) * (1 + same) / plausible.PRIOR_ROWS
     share = np.sqrt(prior / (prior + noise))
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=20)
     nothing = 1e-9 * np.sqrt(diagonal)
@@ -118,8 +118,8 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
 
 @pytest.mark.parametrize(("part", "sign", "damped"), [
     ((RoundingErrors, "draw"), 1, False),
-    ((Clip, "drawn"), -1, True),
-    ((Clip, "more"), -1, False),
+    ((ClippingBias, "draw_shape_error"), -1, True),
+    ((ClippingBias, "draw_total_error"), -1, False),
 ])  # fmt: skip
 def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
     part: tuple[type, str], sign: int, damped: bool, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +169,7 @@ def test_by_the_law_alone_all_of_an_error_is_kept() -> None:
 def test_what_a_clip_is_expected_to_have_taken_is_given_back_in_the_shape_of_the_estimate() -> None:
     release = made("clipped")
     assert release.lengths is not None
-    taken = release.lengths.squared(release.lattice.radius).estimate
+    taken = release.lengths.squared_norm_loss(release.lattice.radius).estimate
     assert taken > 0
     shape = release.unmapped(np.diag([3.0, 2.0, 1.0, 0.0]) + 1e-9 * np.eye(P + 1))
     given = release.mapped(starting_point(replace(release, denoised=shape)))[:P, :P]
@@ -186,13 +186,13 @@ def test_there_are_fewer_draws_of_large_matrices(monkeypatch: pytest.MonkeyPatch
     release = made("gaussian")
 
     def draws(numbers: int) -> int:
-        monkeypatch.setattr(plausible, "DRAWN_NUMBERS", numbers)
+        monkeypatch.setattr(plausible, "MAX_DRAWN_ENTRIES", numbers)
         asked = {"sampling": False, "generator": simulation_generator(1)}
         return PlausibleMoments(release, **asked, draws=500).draws
 
     assert draws(10**7) == 500
     assert draws(16 * 300) == 300
-    assert draws(16) == plausible.FEW_DRAWS
+    assert draws(16) == plausible.MIN_ERROR_DRAWS
 
 
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,14 +204,14 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     (whole,) = errors()
     for numbers, sizes in ((16 * 20, [20, 20, 10]), (1, [1] * 50)):
-        monkeypatch.setattr(plausible, "BATCH_NUMBERS", numbers)
+        monkeypatch.setattr(plausible, "MAX_BATCH_ENTRIES", numbers)
         several = errors()
         assert [len(part) for part in several] == sizes
         assert np.array_equal(np.concatenate(several), whole)
 
 
 def test_of_draws_and_one_more_2_5_percent_are_a_whole_number() -> None:
-    assert (plausible.DRAWS + 1) % 40 == (plausible.FEW_DRAWS + 1) % 40 == 0
+    assert (plausible.ERROR_DRAWS + 1) % 40 == (plausible.MIN_ERROR_DRAWS + 1) % 40 == 0
 
 
 @pytest.mark.parametrize("kind", ["pure", "gaussian", "mapped", "public count", "no intercept"])
@@ -248,7 +248,7 @@ def test_with_weights_the_corner_s_error_is_that_of_their_sum() -> None:
 
 def test_a_release_without_a_law_has_no_plausible_errors() -> None:
     asked = {"sampling": False, "generator": simulation_generator(1)}
-    with pytest.raises(ReleaseError, match="no law"):
+    with pytest.raises(ReleaseError, match="no known distribution"):
         PlausibleMoments(changed(made("gaussian"), noise=None), **asked)
     without = changed(made("gaussian"), noise=None)
     assert np.array_equal(estimate(without), without.with_count(without.second_moment()))
@@ -273,7 +273,7 @@ def test_variances_of_entries_are_those_of_draws_in_any_basis(law: Any) -> None:
 
 @pytest.mark.parametrize("rows", [800, 3200])
 def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: int) -> None:
-    """Of n independent rows w the sum of w w' has the covariance n Cov(w w')."""
+    """The sum of w w' over n independent rows w has the covariance n Cov(w w')."""
     table = 0.3 * correlated(rows, P)
     release = dpcov.release(table, lower=-1, upper=1, epsilon=1e6, mechanism="matrix-laplace")
     errors = sampling_errors(release, 3000, simulation_generator(1))
@@ -281,7 +281,7 @@ def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: i
     whole = np.column_stack([table, np.full(rows, release.intercept())])
     products = whole[:, :, None] * whole[:, None, :]
     wanted = np.sqrt(rows) * products.std(axis=0)
-    size = errors.std(axis=0) / plausible.SAFETY
+    size = errors.std(axis=0) / plausible.SAMPLING_ERROR_FACTOR
     assert size[:, :P] == pytest.approx(wanted[:, :P], rel=0.12)
     assert np.abs(errors[:, -1, -1]).max() < 1e-6 * wanted.max()  # as many rows each time
     assert np.abs(errors.mean(axis=0)).max() < 0.1 * wanted.max()
@@ -296,11 +296,11 @@ def with_columns(columns: dict[str, Any], table: Any, **asked: Any) -> Release:
 
 
 def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
-    """They have the deviations of sums over as many independent rows, within 10%."""
+    """Check the deviations of sums over as many independent rows, within 10%."""
     whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
     wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
     errors = sampling_errors(release, 3000, simulation_generator(1))
-    found = errors.std(axis=0) / plausible.SAFETY
+    found = errors.std(axis=0) / plausible.SAMPLING_ERROR_FACTOR
     assert found == pytest.approx(wanted, rel=0.1, abs=0.1 * wanted.max())
     assert 0.9 < np.exp(np.mean(np.log(found[wanted > 0] / wanted[wanted > 0]))) < 1.1
 
@@ -340,9 +340,9 @@ def test_sampling_errors_of_cells_that_may_be_missing_are_those_of_encoded_rows(
 def test_rows_that_stand_for_all_are_as_many_as_matrices_are_small(
     numbers: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plausible, "PSEUDO_NUMBERS", numbers)
-    monkeypatch.setattr(plausible, "FEWEST_ROWS", 2)
-    monkeypatch.setattr(plausible, "MOST_ROWS", 50)
+    monkeypatch.setattr(plausible, "PSEUDO_ROW_ENTRIES", numbers)
+    monkeypatch.setattr(plausible, "MIN_PSEUDO_ROWS", 2)
+    monkeypatch.setattr(plausible, "MAX_PSEUDO_ROWS", 50)
     found = plausible._weighted_rows(made("gaussian"), simulation_generator(1))
     assert found.shape == (rows, P + 1)
 
@@ -365,15 +365,17 @@ def test_where_levels_exclude_each_other_the_estimate_does_so_but_for_a_little(r
     assert structure is not None
     least, free = np.sqrt(law.diagonal_variance), null_space(TOWN[None])
     first = raised(release, release.with_count(release.second_moment()), free, least)[0]
-    wanted = raised(release, structure.nearest(first), free, least / plausible.FEWER)[0]
+    wanted = raised(
+        release, structure.nearest(first), free, least / plausible.STRUCTURE_SNR_DIVISOR
+    )[0]
     assert estimate(release) == pytest.approx(wanted, abs=1e-6 * least)
     twos = np.array([wanted[0, 1], wanted[0, 2], wanted[1, 2]])
-    assert np.abs(twos).max() < 2 * least / plausible.FEWER
+    assert np.abs(twos).max() < 2 * least / plausible.STRUCTURE_SNR_DIVISOR
 
 
 @pytest.mark.parametrize("rho", [0.05, 1e-5])
 def test_products_of_all_levels_add_up_to_sums_in_the_estimate_and_in_errors(rho: float) -> None:
-    """Of levels of which each row has one; else variances of what never varies are plausible."""
+    """Each row has one level. Otherwise, constants would have plausible variances."""
     release = in_towns(rho)
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=5)
     ((kept, whole),) = truths.both()

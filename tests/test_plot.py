@@ -34,7 +34,7 @@ def release():
 
 
 def shuffled_blocks(sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A correlation matrix of blocks in a random order, and the block of each feature."""
+    """Return a correlation matrix of blocks in random order, and the block of each feature."""
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     matrix = np.where(labels[:, None] == labels, 0.7, 0.02)
     signs = np.where(np.arange(len(labels)) % 2, -1.0, 1.0)
@@ -155,7 +155,7 @@ def test_names_are_neither_markup_nor_mathematics_nor_too_long():
     texts = [label.get_text() for label in axes.get_yticklabels()]
     assert r"$\frac{1}{" in texts
     assert not axes.get_yticklabels()[0].get_parse_math()
-    assert all(len(text) <= plot.LONGEST_NAME for text in texts)
+    assert all(len(text) <= plot.MAX_PICTURE_NAME_CHARACTERS for text in texts)
     assert all(text.isprintable() for text in texts)
     assert plot.shortened(HOSTILE[7]).startswith("long long")
 

@@ -78,7 +78,7 @@ def test_the_proofs_cite_names():
         "rows/no_such_file.py",
         "tests/test_no_such_file.py",
         "Lattice.no_such_method",
-        "Encoder.of_images",  # a method of another class
+        "Encoder.for_transform",  # a method of another class
         "no_such_module.exact",
         "NO_SUCH_CONSTANT",
     ],
@@ -89,7 +89,8 @@ def test_control_a_name_that_does_not_exist_is_found(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["rows/encoder.py", "Lattice.of_images", "privacy.exact", "max_rows", "release.md"]
+    "name",
+    ["rows/encoder.py", "Lattice.for_transform", "privacy.exact", "max_rows", "release.md"],
 )
 def test_a_name_that_exists_is_accepted(name):
     assert exists(name)

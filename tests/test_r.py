@@ -38,7 +38,7 @@ def has_r() -> bool:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """The page's commands and its lines of R, run in order; the release and what R found."""
+    """Run the page's commands and its R code in order; return the release and R's results."""
     if not has_r():
         pytest.skip("R with jsonlite is not installed; .ci/services installs it")
     folder = tmp_path_factory.mktemp("r")

@@ -50,7 +50,7 @@ def _text(name: str) -> str:
 
 
 def changed(name: str, values: dict[str, Any]) -> str:
-    """A document with other values at these places; of what is there, where they are functions."""
+    """Return a document with other values at these places; functions change the present value."""
     document = json.loads(_text(name))
     for where, value in values.items():
         *parents, last = where.split(".")
@@ -70,12 +70,12 @@ def times(factor: float) -> Callable[[float], float]:
 
 
 def diagonal(least: float) -> list[float]:
-    """A map of three features that has this much of the last."""
+    """Return a map of three features that has this much of the last feature."""
     return np.diag([1.0, 1.0, least]).ravel().tolist()
 
 
 def singular(values: list[float]) -> list[float]:
-    """A map of three features that has hardly anything of the last."""
+    """Return a map of three features that has hardly any of the last feature."""
     return [*values[:6], *(1e-16 * value for value in values[3:6])]
 
 
@@ -89,54 +89,66 @@ GROUP = {
     "neighbors": "add-remove",
 }
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("plain", {"lattice.features": ["x0", "x1", "y"]}, "not those of the schema"),
-    ("plain", {"lattice.units_per_radius": 2**20}, "not the fields of the file's format"),
-    ("plain", {"lattice.step": None}, "not the fields of the file's format"),
-    ("plain", {"lattice.side": None}, "not the fields of the file's format"),
-    ("plain", {"format": "dpcov.release/1"}, "not the fields of the file's format"),
-    ("gaussian", {"lattice.units_per_radius": None}, "not the fields of the file's format"),
-    ("gaussian", {"lattice.step": 1.0}, "not the fields of the file's format"),
+    ("plain", {"lattice.features": ["x0", "x1", "y"]}, "and the schema have different features"),
+    ("plain", {"lattice.units_per_radius": 2**20}, "fields that do not belong to this format"),
+    ("plain", {"lattice.step": None}, "fields that do not belong to this format"),
+    ("plain", {"lattice.side": None}, "fields that do not belong to this format"),
+    ("plain", {"format": "dpcov.release/1"}, "fields that do not belong to this format"),
+    ("gaussian", {"lattice.units_per_radius": None}, "fields that do not belong to this format"),
+    ("gaussian", {"lattice.step": 1.0}, "fields that do not belong to this format"),
     ("plain", {"lattice.side": lambda side: side + 2}, "not its radius in steps"),
     ("plain", {"lattice.side": lambda side: side - 2}, "not its radius in steps"),
-    ("plain", {"noise.dimension": 3}, "dimension is not the matrix's"),
-    ("plain", {"published": None}, "comes with a published matrix"),
-    ("plain", {"noise": None}, "beside a trace comes with its noise law"),
-    ("plain", {"trace_noise": None}, "a published trace and its noise law go together"),
-    ("plain", {"published_trace": None}, "a published trace and its noise law go together"),
-    ("plain", {"count_noise": None}, "a published count and its noise law go together"),
-    ("plain", {"published_count": None}, "a published count and its noise law go together"),
+    ("plain", {"noise.dimension": 3}, "noise and the matrix have different dimensions"),
+    ("plain", {"published": None}, "noise of a matrix, but no matrix"),
+    ("plain", {"noise": None}, "a trace, but no noise of the matrix"),
+    ("plain", {"trace_noise": None}, "the trace or its noise is missing"),
+    ("plain", {"published_trace": None}, "the trace or its noise is missing"),
+    ("plain", {"count_noise": None}, "the count or its noise is missing"),
+    ("plain", {"published_count": None}, "the count or its noise is missing"),
     ("swapped", {"published_count": 3, "count_noise": LAPLACE}, "under add-remove only"),
-    ("ladder", {"rungs": shorter}, "not one noise law for each rung"),
-    ("ladder", {"noise.weights": shorter}, "not one weight for each noise law"),
-    ("ladder", {"noise": lambda law: law["terms"][0]}, "with a weighted sum of noise laws"),
-    ("ladder", NO_TRACE, "moments by length of rows come with a trace"),
+    ("ladder", {"rungs": shorter}, "not have one term for each rung"),
+    ("ladder", {"noise.weights": shorter}, "not have one weight for each term"),
+    ("ladder", {"noise": lambda law: law["terms"][0]}, "need a weighted sum as noise"),
+    ("ladder", NO_TRACE, "second moments in rungs need a trace"),
     ("ladder", {"rungs": lambda all_: [all_[0], shorter(all_[1]), *all_[2:]]}, "rungs.1 does not"),
     ("plain", NO_MATRIX | NO_TRACE, "neither a matrix nor a trace"),
-    ("plain", {"published": shorter}, "published does not have the 10 entries"),
-    ("plain", {"denoised": shorter}, "denoised does not have the 10 entries"),
-    ("mapped", {"linear_map": shorter}, "not one of the features"),
-    ("mapped", {"linear_map": singular}, "can't be undone"),
-    ("mapped", {"center": shorter}, "the center is not one of the features"),
+    ("plain", {"published": shorter}, "published does not have 10 entries"),
+    ("plain", {"denoised": shorter}, "denoised does not have 10 entries"),
+    ("mapped", {"linear_map": shorter}, "does not fit the number of features"),
+    ("mapped", {"linear_map": singular}, "is not invertible"),
+    ("mapped", {"center": shorter}, "the center does not fit the number of features"),
     ("mapped", {"linear_map": None}, "a center needs a linear map and an intercept"),
     ("plain", {"center": [0.1] * 3}, "a center needs a linear map and an intercept"),
-    ("auto-persons", {"group": GROUP}, "by the levels of a column protect rows"),
-    ("plain", {"unit_count": 5}, "public under replace-one, and only there"),
-    ("swapped", {"unit_count": None}, "public under replace-one, and only there"),
-    ("mapped", {"lengths.counts": shorter}, "not one count for each bin"),
-    ("mapped", {"lengths.ends": lambda ends: ends[::-1]}, "do not ascend"),
-    ("mapped", {"lengths.ends": lambda ends: [ends[0], *ends[:-1]]}, "do not ascend"),
+    ("auto-persons", {"group": GROUP}, "cannot have a privacy unit of persons"),
+    ("plain", {"unit_count": 5}, "forbidden under add-remove"),
+    ("swapped", {"unit_count": None}, "forbidden under add-remove"),
+    ("mapped", {"lengths.counts": shorter}, "not have one count for each bin"),
+    ("mapped", {"lengths.ends": lambda ends: ends[::-1]}, "not in ascending order"),
+    ("mapped", {"lengths.ends": lambda ends: [ends[0], *ends[:-1]]}, "not in ascending order"),
     ("mapped", {"lengths": EMPTY | {"ends": [], "counts": []}}, "lengths.ends"),
-    ("weighted", {"published_count": 3, "count_noise": LAPLACE}, "weighted rows have no count"),
-    ("mapped", {"linear_map": diagonal(0.7e-15)}, "can't be undone"),
+    (
+        "weighted",
+        {"published_count": 3, "count_noise": LAPLACE},
+        "weighted rows needs an intercept",
+    ),
+    ("mapped", {"linear_map": diagonal(0.7e-15)}, "is not invertible"),
     (
         "mapped",
         NO_MATRIX | {"center": None, "lattice.intercept_units": 0},
-        "its intercept is not its schema's",
+        "of the lattice does not fit",
     ),
-    ("plain", {"guarantee.unit": "person"}, "its unit is not its schema's"),
-    ("plain", {"guarantee.max_rows": 2}, "its unit is not its schema's"),
-    ("plain", {"lattice.intercept_units": lambda units: units - 1}, "its intercept is not"),
-    ("mapped", {"lattice.intercept_units": lambda units: units + 10**6}, "its intercept is not"),
+    ("plain", {"guarantee.unit": "person"}, "have different privacy units"),
+    ("plain", {"guarantee.max_rows": 2}, "have different privacy units"),
+    (
+        "plain",
+        {"lattice.intercept_units": lambda units: units - 1},
+        "of the lattice does not fit",
+    ),
+    (
+        "mapped",
+        {"lattice.intercept_units": lambda units: units + 10**6},
+        "of the lattice does not fit",
+    ),
     ("plain", {"noise.scale": 1e101}, "out of range"),
     ("plain", {"noise.scale": 1e-101}, "out of range"),
     ("plain", {"trace_noise.scale": "9" * 101}, "out of range"),
@@ -149,7 +161,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def named(value: object) -> str:
-    """Of a changed field its place alone: functions have addresses, which differ by process."""
+    """Return the place of a changed field: addresses of functions differ between processes."""
     return ", ".join(value) if isinstance(value, dict) else str(value)[:40]
 
 
@@ -160,7 +172,7 @@ def test_what_does_not_fit_is_refused_with_its_reason(
     from_text(_text(name), "a.json")  # a control
     with pytest.raises(ReleaseError) as refused:
         from_text(changed(name, values), "a.json")
-    assert str(refused.value).startswith("'a.json' is no valid release file: ")
+    assert str(refused.value).startswith("'a.json' is not a valid release file: ")
     assert words in str(refused.value)
     assert str(refused.value).endswith(".")
 
@@ -245,11 +257,11 @@ def test_a_file_says_the_same_when_it_is_written_again(name: str) -> None:
 
 
 def test_strange_keys_are_not_repeated() -> None:
-    for key, told in (("k" * 200, True), ("k" * 201, False), ("\x1b", False)):
+    for key, reported in (("k" * 200, True), ("k" * 201, False), ("\x1b", False)):
         with pytest.raises(ReleaseError) as refused:
             from_text(changed("plain", {"parameters": {key: [1]}}), "a.json")
-        assert (key in str(refused.value)) == told
-        assert ("(a strange key)" in str(refused.value)) != told
+        assert (key in str(refused.value)) == reported
+        assert ("(an unusual key)" in str(refused.value)) != reported
 
 
 def test_what_no_file_may_say_is_not_written() -> None:

@@ -17,7 +17,14 @@ from dpcov import plot
 from dpcov.analysis import declared
 from dpcov.core.show import html
 from dpcov.core.show.result import Result
-from dpcov.core.show.table import ALWAYS, LONGEST, STRONGEST, Table, square, triangle
+from dpcov.core.show.table import (
+    ALWAYS_SHOWN_STRENGTH,
+    MAX_FULL_ROWS,
+    MAX_STRONGEST_ROWS,
+    Table,
+    square,
+    triangle,
+)
 from dpcov.core.show.text import print_tables, summary
 from dpcov.report.documents import document
 
@@ -53,7 +60,7 @@ class Cells(HTMLParser):
 def test_a_result_is_text_html_csv_json_and_a_file(name: str) -> None:
     result = RESULTS[name]()
     json.dumps(document(released(100.0), **result.document()), allow_nan=False)
-    if not result.told:
+    if not result.has_sentences:
         assert result.arrow().num_rows == 3
         return
     text, cells = result.summary(), set(Cells(result._repr_html_()).cells)
@@ -97,18 +104,22 @@ def test_every_option_is_of_a_parameter_and_every_section_has_its_place() -> Non
 
 def long(rows: int, **options: object) -> Table:
     cells = [(f"r{at}", [float(at)]) for at in range(rows)]
-    strengths = [ALWAYS, *range(rows - 1)]
+    strengths = [ALWAYS_SHOWN_STRENGTH, *range(rows - 1)]
     return Table(("", "figure"), cells, strengths=strengths, rest="rows", **options)
 
 
 def test_of_many_rows_the_strongest_are_shown_and_the_others_counted() -> None:
-    cut, left = long(LONGEST + 1).short()
-    assert (len(cut.rows), left) == (LONGEST + 1, [])  # one of them is there always
-    cut, left = long(LONGEST + 2).short()
-    assert [name for name, _ in cut.rows][:3] == ["r0", f"r{LONGEST + 1}", f"r{LONGEST}"]
-    assert left == [f"{LONGEST + 1 - STRONGEST} rows more"]
-    assert f"<p>{left[0]}.</p>" in html.tables([long(LONGEST + 2)])
-    assert "more" not in summary([long(LONGEST + 2)])
+    cut, left = long(MAX_FULL_ROWS + 1).short()
+    assert (len(cut.rows), left) == (MAX_FULL_ROWS + 1, [])  # one of them is there always
+    cut, left = long(MAX_FULL_ROWS + 2).short()
+    assert [name for name, _ in cut.rows][:3] == [
+        "r0",
+        f"r{MAX_FULL_ROWS + 1}",
+        f"r{MAX_FULL_ROWS}",
+    ]
+    assert left == [f"{MAX_FULL_ROWS + 1 - MAX_STRONGEST_ROWS} rows more"]
+    assert f"<p>{left[0]}.</p>" in html.tables([long(MAX_FULL_ROWS + 2)])
+    assert "more" not in summary([long(MAX_FULL_ROWS + 2)])
 
 
 def test_columns_beyond_the_widest_are_counted() -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from dpcov.api.grouped import MAX_EPSILON, budget_of_level
+from dpcov.api.grouped import MAX_GROUPED_EPSILON, budget_of_level
 from dpcov.core.accounting import zcdp_of_pure
 from dpcov.core.privacy import ApproxDP, Neighbors, exact, round_up
 from dpcov.errors import BudgetError
@@ -21,7 +21,7 @@ mpmath.mp.dps = 60
 
 
 def exactly(value: float) -> mpmath.mpf:
-    """The decimal that a float prints as."""
+    """Return the exact decimal that a float prints as."""
     number = exact(value)
     return mpmath.mpf(number.numerator) / number.denominator
 
@@ -31,7 +31,7 @@ def true_rho(epsilon: float) -> mpmath.mpf:
 
 
 def is_enough(mu: float, epsilon: float) -> bool:
-    """Whether mu-GDP is no better than epsilon-DP: Phi(-mu / 2) <= 1 / (1 + e^epsilon)."""
+    """Return True if mu-GDP is no better than epsilon-DP: Phi(-mu / 2) <= 1 / (1 + e^epsilon)."""
     with mpmath.workdps(700):  # the smallest of floats is 10^-324
         half = mpmath.erf(exactly(mu) / mpmath.sqrt(8))  # Phi(mu / 2) - Phi(-mu / 2)
         return bool(half >= mpmath.tanh(exactly(epsilon) / 2))
@@ -87,5 +87,5 @@ def test_the_levels_budgets_keep_the_whole(epsilon: float) -> None:
 
 
 def test_an_epsilon_beyond_any_number_is_refused_by_levels_too() -> None:
-    with pytest.raises(BudgetError, match=f"at most {MAX_EPSILON}"):
+    with pytest.raises(BudgetError, match=f"at most {MAX_GROUPED_EPSILON}"):
         budget_of_level(ApproxDP(1e5, 0.1), Neighbors.REPLACE_ONE)

@@ -12,7 +12,7 @@ import dpcov
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.api.plans import _Planner
 from dpcov.api.plans.rows_like import moments_like, rows_like
-from dpcov.api.plans.simulated import Guess, SimulatedTable
+from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
@@ -39,7 +39,7 @@ SCHEMA = Schema.parse(
 
 
 def people(seed: int) -> pd.DataFrame:
-    """Jobs by age, ranks that jobs determine, a city of which some are rare, pay near its bound."""
+    """Return jobs by age, ranks that depend on jobs, cities (some rare), and pay near its bound."""
     generator = np.random.default_rng(seed)
     age = generator.uniform(20, 80, ROWS)
     job = np.clip(np.rint((age - 20) / 30 + generator.normal(0, 0.5, ROWS)), 0, 2).astype(int)
@@ -88,7 +88,7 @@ def test_rows_like_a_release_have_whole_levels_and_about_its_moments(like):
     assert np.sqrt(np.mean(apart**2)) > 3 * np.sqrt(np.mean(off**2))
 
 
-def test_a_number_that_levels_determine_is_determined_by_those_imagined(like):
+def test_a_number_that_levels_determine_is_determined_by_simulated_levels(like):
     rows = rows_like(like, SCHEMA, 4000, np.random.default_rng(1))
     names = [feature.name for feature in SCHEMA.features]
     rank, pay = rows[:, names.index("rank")], rows[:, names.index("pay")]
@@ -115,7 +115,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
     facts = Trials(SCHEMA, rows.second_moments()[0], ROWS, targets_of(SCHEMA, None)).measured(
         [released(1, "standardized", rho, seed) for seed in range(40)]
     )
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Assumptions(like=like))
     trials = planner.trials(ROWS)
     means, covariance = moments_like(like, SCHEMA)
     low = np.array([0.0 if feature.is_indicator else -1.0 for feature in SCHEMA.features])
@@ -134,7 +134,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
 
 
 def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, monkeypatch):
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Assumptions(like=like))
     trials, truths = planner.trials(ROWS), []
 
     def measured(self, releases):
@@ -152,9 +152,9 @@ def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, mo
     assert trials.source.schema.largest_norm > 1.5 * truth.radius
 
 
-def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
+def test_a_simulated_table_like_a_release_has_exactly_its_moment(like):
     lattice = Lattice.of(SCHEMA)
-    moment = SimulatedTable.of(SCHEMA, lattice, Guess(like=like)).moment(10**6)
+    moment = SimulatedTable.of(SCHEMA, lattice, Assumptions(like=like)).moment(10**6)
     sums = moment.units[:-1, -1].astype(float) / lattice.intercept_units * lattice.step / 1e6
     assert sums == pytest.approx(moments_like(like, SCHEMA)[0], abs=1e-6)
 

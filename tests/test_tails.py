@@ -11,11 +11,11 @@ from scipy.stats import norm
 
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.published import tails
-from dpcov.published.norm_histogram import NormHistogram, bin_ends
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
 from dpcov.published.tails import quantile_of_sum
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.99999)
-ENDS = bin_ends(1.0, 64.0)
+ENDS = bin_upper_ends(1.0, 64.0)
 BINS = np.maximum(ENDS - 4.0, 0.0)  # what a clip at 2 takes of a row's squared length
 WEIGHTS = {
     "one": np.array([1.0]),
@@ -38,7 +38,7 @@ BY_LAW = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
 def masses(law, most=4000):
-    """Numbers and the chance of each, by the definition of the distribution."""
+    """Return numbers and their chances, by the definition of the distribution."""
     numbers = np.arange(-most, most + 1)
     if isinstance(law, ScalarLaplace):
         chances = np.exp(-np.abs(numbers) / float(law.scale))
@@ -48,7 +48,7 @@ def masses(law, most=4000):
 
 
 def exceeded(law, weights, bound):
-    """The chance that sum w X is above `bound`: exact, for integer weights."""
+    """Return the exact chance that sum w X is above `bound`, for integer weights."""
     chances = masses(law, 1500)[1]
     whole = np.array([1.0])
     reach = 0
@@ -67,7 +67,7 @@ def exceeded(law, weights, bound):
 
 
 def by_normal(law, weights, level):
-    """The quantile of earlier versions."""
+    """Return the quantile of earlier versions."""
     return float(ndtri(level)) * law.standard_deviation * float(np.linalg.norm(weights))
 
 
@@ -149,7 +149,7 @@ def test_ties_are_left_to_the_other_bound():
 
 @pytest.mark.parametrize("level", [0.99, 0.999])
 def test_what_a_clip_took_at_most_holds_as_often_as_it_says(level):
-    """Of counts by length of 40,000 releases; the normal quantile of earlier versions fails."""
+    """The test uses 40,000 norm histograms. The normal quantile of earlier versions fails."""
     law, runs = ScalarLaplace(Fraction(20)), 40_000
     rows = np.zeros(len(ENDS))
     rows[-1] = 1.0  # one row at the end of the last bin: no more than that is in the bound
@@ -162,8 +162,8 @@ def test_what_a_clip_took_at_most_holds_as_often_as_it_says(level):
         return float(np.mean(totals + reach >= 0))
 
     slack = 4 * np.sqrt(level * (1 - level) / runs)
-    most = NormHistogram(tuple(ENDS.tolist()), tuple(rows.astype(int).tolist()), law).most(
-        2.0, level
-    )[0]
+    most = NormHistogram(
+        tuple(ENDS.tolist()), tuple(rows.astype(int).tolist()), law
+    ).loss_upper_bounds(2.0, level)[0]
     assert held(most - rows @ BINS) >= level - slack
     assert held(by_normal(law, BINS, level)) < level - slack  # control

@@ -271,7 +271,7 @@ def test_broken_utf_16_stays_in_its_cell(tmp_path, cells, chunk):
     (tmp_path / "f.csv").write_bytes(b"".join(c + comma + c + end for c in spoilt))
     options = FileOptions(header=False, encoding="utf-16-le")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "CHUNK_BYTES", chunk)
+        patch.setattr(text, "READ_BYTES", chunk)
         found = cells_of(tmp_path / "f.csv", options)
     alone = [c.decode("utf-16-le", "replace") for c in spoilt]
     if spoilt:

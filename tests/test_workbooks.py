@@ -14,7 +14,7 @@ from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import ooxml, open_rows, open_source
 from dpcov.rows.sources import workbook as module
-from dpcov.rows.sources.ooxml import NOT_XML, TOO_LARGE
+from dpcov.rows.sources.ooxml import NOT_XML_MESSAGE, TOO_LARGE_MESSAGE
 from dpcov.rows.sources.sheet_cells import shown_by_code
 from dpcov.rows.sources.sql import DatabaseTable
 from excel_edits import EDITS
@@ -85,15 +85,15 @@ def test_every_part_that_is_read_is_checked(tmp_path, part, start):
 def test_a_release_says_that_broken_xml_is_refused(tmp_path):
     path = Workbook().write(tmp_path / "t.xlsx", [("a",), (1,)])
     schema = Schema.parse({"version": 2, "columns": {"a": {"kind": "count", "upper": 9}}})
-    told = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
-    assert "refuses a workbook with malformed XML before it spends budget" in told
-    assert NOT_XML.count(". ") == 2
+    reported = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
+    assert "refuses a workbook with malformed XML before it spends budget" in reported
+    assert NOT_XML_MESSAGE.count(". ") == 2
 
 
 # What cells say
 
 
-def test_dates_are_told_by_their_formats_and_days_begin_in_1900_or_1904(tmp_path):
+def test_dates_are_recognised_by_their_formats_and_days_begin_in_1900_or_1904(tmp_path):
     days = [date(1900, 1, 1), date(1900, 2, 28), date(1900, 3, 1), date(2024, 3, 8)]
     for how in ({}, {"strict": True}):
         assert column(tmp_path, *days, **how) == [f"{day} 00:00:00" for day in days]
@@ -167,11 +167,11 @@ def test_texts_are_the_same_wherever_they_are_and_escaped_characters_are_themsel
 
 
 def test_shared_texts_are_their_runs_without_how_they_sound(tmp_path):
-    items = (
-        "<si><r><t>a</t></r><r><rPr><b/></rPr><t>b</t></r></si><si/><si><t>c</t>"
-        '<rPh sb="0" eb="1"><t>z</t></rPh><phoneticPr fontId="1"/></si><si><t>_x0041_</t></si>'
-    )
-    parts = {SHARED: f'<sst xmlns="{MAIN}" count="9">{items}</sst>'}
+    items = [
+        "<si><r><t>a</t></r><r><rPr><b/></rPr><t>b</t></r></si><si/><si><t>c</t>",
+        '<rPh sb="0" eb="1"><t>z</t></rPh><phoneticPr fontId="1"/></si><si><t>_x0041_</t></si>',
+    ]
+    parts = {SHARED: f'<sst xmlns="{MAIN}" count="9">{"".join(items)}</sst>'}
     cells = [number(at, 0, "s") for at in range(5)]
     assert column(tmp_path, *cells, parts=parts) == ["ab", "", "c", "A", None]
 
@@ -237,7 +237,7 @@ def test_a_large_part_is_refused_by_its_size(tmp_path, monkeypatch):
     monkeypatch.setattr(ooxml, "MAX_HELD_BYTES", 400)
     with pytest.raises(SourceError) as refused:
         open_source(path, FileOptions(), ())
-    assert str(refused.value) == TOO_LARGE
+    assert str(refused.value) == TOO_LARGE_MESSAGE
 
 
 def test_too_many_styles_are_refused(tmp_path):
@@ -245,7 +245,7 @@ def test_too_many_styles_are_refused(tmp_path):
     path = Workbook(parts={"xl/styles.xml": styles}).write(tmp_path / "t.xlsx", [("a",), (1,)])
     with pytest.raises(SourceError) as refused:
         open_source(path, FileOptions(), ())
-    assert str(refused.value) == TOO_LARGE
+    assert str(refused.value) == TOO_LARGE_MESSAGE
 
 
 def test_batches_are_small_where_texts_are_long(tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_batches_are_small_where_texts_are_long(tmp_path, monkeypatch):
     source = open_source(Workbook(shared=True).write(tmp_path / "t.xlsx", rows), FileOptions(), ())
     assert [batch.num_rows for batch in source.batches(["a"])] == [50]
     monkeypatch.setattr(module, "MAX_BATCH_CHARACTERS", 200)
-    monkeypatch.setattr(ooxml, "CHUNK_BYTES", 256)
+    monkeypatch.setattr(ooxml, "PARSED_BYTES", 256)
     sizes = [batch.num_rows for batch in source.batches(["a"])]
     assert sum(sizes) == 50
     assert max(sizes) < 20
@@ -264,7 +264,7 @@ def test_where_chunks_end_changes_nothing(tmp_path, monkeypatch, size):
     schema = attacks.ROLES[1].schema(attacks.PLACE)
     path = Workbook(shared=True).write(tmp_path / "t.xlsx", [attacks.NAMES, *attacks.CLEAN])
     expected = moment(path, schema)
-    monkeypatch.setattr(ooxml, "CHUNK_BYTES", size)
+    monkeypatch.setattr(ooxml, "PARSED_BYTES", size)
     assert same(moment(path, schema), expected)
 
 

@@ -55,7 +55,7 @@ def faulty(first: int, second: int) -> int:
     -------
     int
 
-    """
+    """  # noqa: D401  faulty on purpose
     return first + second
 
 
@@ -91,17 +91,21 @@ def public_names() -> Iterator[str]:
 
 def _members(path: str) -> Iterator[str]:
     """Yield the path of each public method and property of a class that dpcov defines."""
-    for base in _value(path).__mro__:
+    kind = _value(path)
+    stated = getattr(inspect.getmodule(kind), "PUBLIC_NAMES", None)  # of a class with other names
+    for base in kind.__mro__:
         if base.__module__.startswith("dpcov."):
             for name, value in vars(base).items():
-                if not name.startswith("_") and _is_documented(value):
+                public = not name.startswith("_") if stated is None else name in stated
+                if public and _is_documented(value):
                     yield f"{path}.{name}"
 
 
 def _is_documented(value: Any) -> bool:
-    """Return True for a method or a property."""
+    """Return True for a method or a property, unless it is only a former name of another one."""
     kinds = (classmethod, staticmethod, property, cached_property)
-    return isinstance(value, kinds) or inspect.isfunction(value)
+    former = (inspect.getdoc(value) or "").startswith("Former name of")
+    return (isinstance(value, kinds) or inspect.isfunction(value)) and not former
 
 
 def _value(path: str) -> Any:

@@ -33,11 +33,12 @@ from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.mechanisms import additive, radius, standardized
-from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.papers import separate
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.published.kinds import NoisyMatrix
 from dpcov.releases.file import to_document
 from dpcov.rows.schema import Schema
 from figure import Figure
@@ -287,19 +288,19 @@ def pairs(rows: int = 300) -> Iterator[Pair]:
                     missing = "midpoint"
                 more = MORE.get(at, {})
                 of = schema(shape, missing, **more)
-                tables = (
+                one, other = (
                     table(of, kind, rows, seed) for seed, kind in enumerate(("spread", style))
                 )
                 asked = budget | {"schema": of, "neighbors": neighbors, "mechanism": name}
                 label = f"{name}, {budget}, {neighbors}, {shape}, {missing}, {style}, {list(more)}"
-                yield Pair(label, *tables, asked)
+                yield Pair(label, one, other, asked)
 
 
 # Planted leaks
 
 
 def _exact_map() -> Any:
-    """The map comes from the exact sums."""
+    """Make the map depend on the exact sums."""
     look = standardized.look
 
     def leak(moment: Any, law: Any, noise: Any, gaps: Any) -> Any:
@@ -309,7 +310,7 @@ def _exact_map() -> Any:
 
 
 def _exact_counts() -> Any:
-    """The clipping radius comes from the exact norm counts."""
+    """Make the clipping radius depend on the exact norm counts."""
     best = standardized.best_radius
 
     def leak(lengths: Any, *rest: Any) -> float:
@@ -320,7 +321,7 @@ def _exact_counts() -> Any:
 
 
 def _exact_center() -> Any:
-    """The center of the map is an exact mean."""
+    """Make the center of the map an exact mean."""
     by = standardized.Spread.images
 
     def leak(self: Any, *asked: Any, **more: Any) -> Any:
@@ -333,17 +334,17 @@ def _exact_center() -> Any:
 
 
 def _exact_bins() -> Any:
-    """The bins of the norm histogram depend on the exact number of rows."""
-    ends = standardized.bin_ends
+    """Make the bins of the norm histogram depend on the exact number of rows."""
+    ends = standardized.bin_upper_ends
 
     def leak(typical: float, longest: float) -> Any:
         return ends(typical * (1 + MOMENTS[0].unit_count / 1000), longest)
 
-    return patch.object(standardized, "bin_ends", leak)
+    return patch.object(standardized, "bin_upper_ends", leak)
 
 
 def _exact_path() -> Any:
-    """The branch depends on the exact number of rows."""
+    """Make the branch depend on the exact number of rows."""
     choose = standardized.Calibration.path
 
     def leak(self: Any, seen: Any, p: int) -> Any:
@@ -353,30 +354,32 @@ def _exact_path() -> Any:
 
 
 def _exact_directions() -> Any:
-    """The whitening map depends on an exact trace."""
-    by = Images.by_direction.__func__  # type: ignore[attr-defined]
+    """Make the whitening map depend on an exact trace."""
+    by = RowTransform.by_direction.__func__  # type: ignore[attr-defined]
 
     def leak(kind: Any, release: Any, power: float, generator: Any) -> Any:
         trace = MOMENTS[-1].trace() / max(MOMENTS[-1].lattice.bound, 1)
         return by(kind, release, min(1.0, power * (0.5 + 1 / (1 + trace))), generator)
 
-    return patch.object(Images, "by_direction", classmethod(leak))
+    return patch.object(RowTransform, "by_direction", classmethod(leak))
 
 
 def _exact_grid() -> Any:
-    """The published grid depends on the exact trace."""
+    """Make the published grid depend on the exact trace."""
     published = additive.published
 
     def leak(mechanism: Any, of: Any, laws: Any, draws: Any, moment: Any, shape: Any = None) -> Any:
         made = published(mechanism, of, laws, draws, moment, shape)
         finer = made.shift - int(moment.trace()).bit_length() % 5
-        return made.with_published("matrix", replace(made.matrix, shift=max(finer, 0)))
+        matrix = made.find(NoisyMatrix)
+        assert matrix is not None
+        return made.with_published("matrix", replace(matrix, shift=max(finer, 0)))
 
     return patch.object(additive, "published", leak)
 
 
 def _exact_radius() -> Any:
-    """A private radius comes from the exact norm counts."""
+    """Make a private radius depend on the exact norm counts."""
 
     def leak(counts: Any, _: Any) -> Any:
         return np.asarray(ANSWERS[-1], float)
@@ -385,7 +388,7 @@ def _exact_radius() -> Any:
 
 
 def _exact_gate() -> Any:
-    """The public gate depends on the exact number of rows, which is private."""
+    """Make the public gate depend on the exact number of rows, which is private."""
     gate = additive.below_noise_threshold
 
     def leak(lattice: Any, _: Any, law: Any) -> Any:
@@ -395,7 +398,7 @@ def _exact_gate() -> Any:
 
 
 def _exact_vectors() -> Any:
-    """Directions are eigenvectors of the exact second moment."""
+    """Make the directions eigenvectors of the exact second moment."""
     separated = separate.separated
 
     def leak(mechanism: Any, rows: Any, laws: Any, noise: Any, moment: Any, entropy: Any) -> Any:

@@ -14,7 +14,7 @@ from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.objects import texts_of
-from dpcov.rows.sources.workbook import NOT_PROTECTED
+from dpcov.rows.sources.workbook import COMPUTED_CELLS_NOTE
 
 Cells = tuple[Any, ...]
 
@@ -24,7 +24,7 @@ class OldWorkbookSource(Source):
 
     kind = "Excel"
     costly = True
-    caveat = NOT_PROTECTED
+    caveat = COMPUTED_CELLS_NOTE
     rows_are_lines = False
 
     def __init__(self, path: Path, sheet: str | None, options: FileOptions, _: object) -> None:

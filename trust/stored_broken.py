@@ -22,7 +22,7 @@ from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources import dta, readstat, stata
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.stored import TIME, moments_from
+from dpcov.rows.sources.stored import TIME_TYPE, moments_from
 
 Broken = Callable[[], AbstractContextManager[Any]]
 _BYTES = "ISO-8859-1"
@@ -46,14 +46,14 @@ class OldStata(Source):
         self.types = {name: self._type(name) for name in self.names}
 
     def _unit(self, name: str) -> int | None:
-        told = self._about.original_variable_types[name]
-        return {"%td": 86_400_000_000, "%tc": 1000}.get(told[:3])
+        reported = self._about.original_variable_types[name]
+        return {"%td": 86_400_000_000, "%tc": 1000}.get(reported[:3])
 
     def _type(self, name: str) -> pa.DataType:
         if self._about.readstat_variable_types[name] == "string":
             return pa.large_string()
         unit = self._unit(name)
-        return pa.float64() if unit is None else TIME if unit == 1000 else pa.date32()
+        return pa.float64() if unit is None else TIME_TYPE if unit == 1000 else pa.date32()
 
     @quiet("The data can't be read.")
     def _read(self, columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -75,17 +75,17 @@ class OldStata(Source):
             return pa.array(texts, kind)
         if unit is None:
             return pa.array(cells, kind)
-        return moments_from(cells, unit, stata._ORIGIN, kind)
+        return moments_from(cells, unit, stata._DATE_ORIGIN, kind)
 
 
 def _replaced(cells: Iterable[bytes | None], encodings: Sequence[str]) -> pa.Array:
-    """What can't be decoded becomes U+FFFD, which is no level."""
+    """Replace what cannot be decoded by U+FFFD, which is no level."""
     texts = [None if cell is None else cell.decode(encodings[0], "replace") for cell in cells]
     return pa.array(texts, pa.large_string())
 
 
 def _by_order(self: dta.Blocks, keys: Any) -> tuple[Any, Any]:
-    """The next block is the next cell's, so that a cell without one moves all others."""
+    """Take the next block for the next cell, so that a cell without a block moves all others."""
     places, lengths = np.zeros(len(keys), np.int64), np.full(len(keys), -1)
     some = np.flatnonzero(keys)[: len(self.keys)]
     places[some], lengths[some] = self.places[: len(some)], self.lengths[: len(some)]
@@ -98,6 +98,6 @@ def _one(target: Any, name: str, new: Any) -> Broken:
 
 OLD_STATA = _one(sources, "StataSource", OldStata)
 ONE_DOUBLE = _one(stata, "_OLD_MISSING", 2.0**1023)
-NEW_CODES = _one(stata, "_LARGEST_OLD", stata._LARGEST)
+NEW_CODES = _one(stata, "_MAX_VALID_OLD", stata._MAX_VALID)
 BY_ORDER = _one(dta.Blocks, "find", _by_order)
 REPLACED = _one(readstat, "texts_from", _replaced)

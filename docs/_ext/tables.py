@@ -137,7 +137,8 @@ def public_names() -> str:
     """Return the documentation of the public names of dpcov."""
     import dpcov
 
-    return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
+    names = sorted(dpcov.__all__)  # type: ignore[attr-defined] # not in the stub
+    return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in names])
 
 
 def mechanisms() -> str:
@@ -176,7 +177,7 @@ def paper_classes() -> str:
 
 
 def _classes(*, of_papers: bool) -> str:
-    from dpcov.core.registry import MECHANISMS as PAPERS
+    from dpcov.core.registry import PAPER_MECHANISMS as PAPERS
     from dpcov.mechanisms import MECHANISMS
 
     kinds = [kind for name, kind in MECHANISMS.items() if (name in PAPERS) == of_papers]

@@ -11,9 +11,9 @@ from typing import Any
 _PUBLIC = {
     "dpcov.analysis.correlation": ("nearest_correlation", "partial_correlations"),
     "dpcov.analysis.discriminant": ("lda",),
-    "dpcov.analysis.drowned": ("drowned",),
     "dpcov.analysis.expected": ("correlation_standard_errors",),
     "dpcov.analysis.intervals": ("intervals", "several_intervals"),
+    "dpcov.analysis.noise_warnings": ("noise_warnings",),
     "dpcov.analysis.ols": ("ols",),
     "dpcov.analysis.pca": ("pca",),
     "dpcov.analysis.penalty": ("ridge_alpha",),
@@ -23,7 +23,7 @@ _PUBLIC = {
     "dpcov.analysis.synthetic": ("sample",),
     "dpcov.api": ("release",),
     "dpcov.api.grouped": ("release_by",),
-    "dpcov.api.plans.simulated": ("Guess",),
+    "dpcov.api.plans.simulated": ("Assumptions",),
     "dpcov.api.ledger": ("Ledger",),
     "dpcov.api.plans": ("plan",),
     "dpcov.core.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),
@@ -32,7 +32,8 @@ _PUBLIC = {
 }
 # Public modules that need no import of their own.
 _MODULES = ("plot", "report", "signatures")
-_FORMER = {"choose_alpha": "ridge_alpha"}  # former names and their new names
+# Former names and their new names. Each former name works with a warning (`core.renamed`).
+_FORMER = {"Guess": "Assumptions", "choose_alpha": "ridge_alpha", "drowned": "noise_warnings"}
 
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = sorted(_HOMES)
@@ -41,7 +42,11 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"dpcov.{name}")
-    name = _FORMER.get(name, name)
+    if name in _FORMER:
+        from dpcov.core.renamed import warn_of_former_name
+
+        warn_of_former_name(f"dpcov.{name}", f"dpcov.{_FORMER[name]}")
+        name = _FORMER[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'dpcov' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

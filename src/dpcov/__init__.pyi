@@ -1,12 +1,14 @@
 # Written from the list in __init__.py, by tests/public_stub.py.
 
+from typing_extensions import deprecated
+
 from dpcov.analysis.correlation import nearest_correlation as nearest_correlation
 from dpcov.analysis.correlation import partial_correlations as partial_correlations
 from dpcov.analysis.discriminant import lda as lda
-from dpcov.analysis.drowned import drowned as drowned
 from dpcov.analysis.expected import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.intervals import intervals as intervals
 from dpcov.analysis.intervals import several_intervals as several_intervals
+from dpcov.analysis.noise_warnings import noise_warnings as noise_warnings
 from dpcov.analysis.ols import ols as ols
 from dpcov.analysis.pca import pca as pca
 from dpcov.analysis.penalty import ridge_alpha as ridge_alpha
@@ -21,7 +23,7 @@ from dpcov.analysis.statistics import explained_variance as explained_variance
 from dpcov.analysis.synthetic import sample as sample
 from dpcov.api import release as release
 from dpcov.api.grouped import release_by as release_by
-from dpcov.api.plans.simulated import Guess as Guess
+from dpcov.api.plans.simulated import Assumptions as Assumptions
 from dpcov.api.ledger import Ledger as Ledger
 from dpcov.api.plans import plan as plan
 from dpcov.core.privacy import ApproxDP as ApproxDP
@@ -36,4 +38,15 @@ from dpcov.rows.schema import Schema as Schema
 from dpcov import plot as plot
 from dpcov import report as report
 from dpcov import signatures as signatures
-choose_alpha = ridge_alpha
+from collections.abc import Sequence
+from dpcov.analysis.normal_equations import Penalty
+import numpy as np
+
+@deprecated("Guess is now Assumptions. Version 0.5 removes the name Guess.")
+class Guess(Assumptions): ...
+
+@deprecated("choose_alpha is now ridge_alpha. Version 0.5 removes the name choose_alpha.")
+def choose_alpha(release: 'Release', target: 'str', features: 'Sequence[str] | None' = None, *, intercept: 'bool' = True, penalty: 'Penalty' = 'encoded', alphas: 'Sequence[float] | None' = None, generator: 'np.random.Generator | None' = None) -> 'float': ...
+
+@deprecated("drowned is now noise_warnings. Version 0.5 removes the name drowned.")
+def drowned(release: 'Release') -> 'tuple[str, ...]': ...

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.below_noise import below_noise
-from dpcov.analysis.correlation import WRITTEN_CELLS, clustered_order, clusters
+from dpcov.analysis.correlation import MAX_WRITTEN_FEATURES, clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.core.installing import installing
-from dpcov.core.printable import LONGEST_NAME, shortened
+from dpcov.core.printable import MAX_PICTURE_NAME_CHARACTERS, shortened
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # Colours of positive and negative numbers, distinguishable for colour-blind readers on white and on
 # black backgrounds.
-POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"
+POSITIVE_COLOUR, NEGATIVE_COLOUR = "#3b76d6", "#d9722b"
 # Smallest opacity of a line in a graph, from 0 to 1.
 MIN_OPACITY = 0.35
 # Absolute correlation above which black text is readable on its colour, on any background.
@@ -119,7 +119,7 @@ def heatmap(
     order = [at for group in groups for at in group]
     shown = matrix[np.ix_(order, order)]
     np.fill_diagonal(shown, 0.0)
-    axes = _axes(ax, (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= WRITTEN_CELLS else (8.6, 7.4))
+    axes = _axes(ax, (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= MAX_WRITTEN_FEATURES else (8.6, 7.4))
     blank = below[np.ix_(order, order)]
     seen = np.where(blank, 0.0, shown)
     image = axes.imshow(seen, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
@@ -134,7 +134,7 @@ def heatmap(
         axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    if p <= WRITTEN_CELLS:
+    if p <= MAX_WRITTEN_FEATURES:
         for i, j in np.ndindex(shown.shape):
             if i != j:
                 text = f"{shown[i, j]:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
@@ -175,8 +175,8 @@ def colours() -> Any:
     """
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-    low, high = (*to_rgb(NEGATIVE), 1.0), (*to_rgb(POSITIVE), 1.0)
-    middles = (*to_rgb(NEGATIVE), 0.0), (*to_rgb(POSITIVE), 0.0)
+    low, high = (*to_rgb(NEGATIVE_COLOUR), 1.0), (*to_rgb(POSITIVE_COLOUR), 1.0)
+    middles = (*to_rgb(NEGATIVE_COLOUR), 0.0), (*to_rgb(POSITIVE_COLOUR), 0.0)
     steps = [(0.0, low), (0.5, middles[0]), (0.5, middles[1]), (1.0, high)]
     return LinearSegmentedColormap.from_list("dpcov", steps)
 
@@ -227,10 +227,10 @@ def spectrum(
 
     count = min(len(found.denoised), MAX_EIGENVALUES)
     at = np.arange(1, count + 1)
-    axes.bar(at, found.denoised[:count], color=POSITIVE, width=0.7, label="denoised")
-    axes.plot(at, found.published[:count], "o", ms=3.5, color=NEGATIVE, label="as published")
+    axes.bar(at, found.denoised[:count], color=POSITIVE_COLOUR, width=0.7, label="denoised")
+    axes.plot(at, found.published[:count], "o", ms=3.5, color=NEGATIVE_COLOUR, label="as published")
     if found.floor is not None:
-        axes.axhline(found.floor, ls="--", lw=1.2, color=NEGATIVE, label="noise level (95%)")
+        axes.axhline(found.floor, ls="--", lw=1.2, color=NEGATIVE_COLOUR, label="noise level (95%)")
     axes.axhline(0.0, lw=0.6, color="0.5")
     axes.set_xlabel("component")
     axes.set_ylabel("eigenvalue (encoded)")
@@ -298,7 +298,7 @@ def graph(found: SparsePrecision, *, ax: Place = None, most: int = MAX_EDGES) ->
         axes.plot(
             [x[i], x[j]],
             [y[i], y[j]],
-            color=POSITIVE if strength > 0 else NEGATIVE,
+            color=POSITIVE_COLOUR if strength > 0 else NEGATIVE_COLOUR,
             ls="-" if strength > 0 else "--",
             lw=0.6 + 3.4 * share,
             alpha=MIN_OPACITY + (1 - MIN_OPACITY) * share,
@@ -474,7 +474,7 @@ def curve(plan: Plan, *, ax: Place = None) -> Axes:
     budgets = [point.budget for point in plan.curve]
     name = "rho" if hasattr(plan.budget, "rho") else "epsilon"
     at = [getattr(budget, name) for budget in budgets]
-    lines = (("correlation", "-", POSITIVE), ("prediction", "--", NEGATIVE))
+    lines = (("correlation", "-", POSITIVE_COLOUR), ("prediction", "--", NEGATIVE_COLOUR))
     for figure, style, colour in lines:
         values = [getattr(point.errors, figure) for point in plan.curve]
         if None not in values:
@@ -505,12 +505,12 @@ def _dots(
     axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))
     axes.axvline(0.0, lw=0.8, color="0.5")
     for row, j in enumerate(order):
-        colour = POSITIVE if values[j] > 0 else NEGATIVE
+        colour = POSITIVE_COLOUR if values[j] > 0 else NEGATIVE_COLOUR
         if np.isfinite(low[j]) and np.isfinite(high[j]):
             axes.plot([low[j], high[j]], [row, row], color=colour, lw=2, solid_capstyle="round")
         fill = "none" if below is not None and below[j] else colour
         axes.plot(values[j], row, "o", ms=5.5, color=colour, markerfacecolor=fill)
-    labels = [shortened(names[j], 2 * LONGEST_NAME + 3) for j in order]
+    labels = [shortened(names[j], 2 * MAX_PICTURE_NAME_CHARACTERS + 3) for j in order]
     axes.set_yticks(range(len(order)), labels=labels, parse_math=False)
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_xlabel(label)

@@ -59,7 +59,7 @@ def test_the_edge_of_the_square_law_is_the_least_of_its_r_transform():
 
 @pytest.mark.parametrize("g", [1e-9, 2e-5, 9e-4 - 4e-4j, 1.1e-3, 0.4, -0.9 + 0.3j, 1.4, 2j])
 def test_r_transforms_are_their_formula_in_many_digits(g):
-    """Of `b / sin(b g) - 1 / g`, twice with half the edge for the sum Z + Z'."""
+    """The formula is `b / sin(b g) - 1 / g`, twice with half the edge for the sum Z + Z'."""
     with mpmath.workdps(40):
         u = mpmath.mpmathify(g)
         exact = complex(1 / mpmath.sin(u) - 1 / u)
@@ -123,7 +123,7 @@ def test_a_law_is_what_its_description_says(law):
 
 
 def accepted_one_by_one(d, count, entropy):
-    """Differences of pairs of Wishart matrices, W1 + W2 - |Z| >= 0 by Sylvester's criterion."""
+    """Return differences of Wishart pairs with W1 + W2 - |Z| >= 0 by Sylvester's criterion."""
     normals = iter(standard_normals(2 * count * d * (d + 1), entropy))
     factors = [
         [np.array([[next(normals) for _ in range(d + 1)] for _ in range(d)]) for _ in range(count)]
@@ -169,7 +169,7 @@ def test_pairs_come_in_batches_that_double_from_32_to_4096(empty, monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 5, 11])
 def test_many_draws_are_all_that_are_accepted_in_order(count, monkeypatch):
-    monkeypatch.setattr(nuclear, "MAX_BATCH", 10)
+    monkeypatch.setattr(nuclear, "MAX_PAIRS", 10)
     entropy = Entropy.seeded(2)
     accepted = np.concatenate([nuclear._accepted(2, 10, entropy) for _ in range(4)])[:count]
     found = NuclearLaplace(2, 2.0**30).samples(count, Entropy.seeded(2))
@@ -196,7 +196,7 @@ def test_orders_to_7_are_drawn_by_rejection_and_larger_ones_by_pfaffians(d, rout
 
 
 def gram_schmidt(normals):
-    """Orthonormal columns, each the normalised rest of the normals' column beside the former."""
+    """Return orthonormal columns: each normals' column less its projection, normalised."""
     columns = []
     for column in normals.T:
         for former in columns:

@@ -123,7 +123,9 @@ def test_the_map_is_that_of_the_sampled_covariance_of_encoded_rows(
 
     monkeypatch.setattr(stable, "stable_sample", sample)
     monkeypatch.setattr(stable.Calibration, "unit_count", lambda *_: 400)
-    monkeypatch.setattr(whitened, "release_mapped", lambda *a, **rest: given.append((a[2], rest)))
+    monkeypatch.setattr(
+        whitened, "release_transformed", lambda *a, **rest: given.append((a[2], rest))
+    )
     Whitened()(rows, budget=BUDGET, neighbors=neighbors, entropy=Entropy.seeded(1))
     shape, rest = given[0][0].matrix(), given[0][1]
     covariance = chosen.astype(float) / 100
@@ -140,7 +142,9 @@ def test_a_noisy_number_of_units_below_one_counts_as_one(monkeypatch, units):
     moment = np.eye(3, dtype=np.int64).astype(object) * int(FINE_UNITS) ** 2
     monkeypatch.setattr(stable, "stable_sample", lambda *_: moment)
     monkeypatch.setattr(stable.Calibration, "unit_count", lambda *_: units)
-    monkeypatch.setattr(whitened, "release_mapped", lambda *a, **_: given.append(a[2].matrix()))
+    monkeypatch.setattr(
+        whitened, "release_transformed", lambda *a, **_: given.append(a[2].matrix())
+    )
     Whitened()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
     singular = np.linalg.svd(given[0])[1]
     np.testing.assert_allclose(singular, 1 / rows.lattice().radius, rtol=1e-6)

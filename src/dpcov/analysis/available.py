@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.moments import DERIVATIVE_STEP, MIN_DIVISOR
 from dpcov.releases.pairwise import completed, rows_of_pairs
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
-
-SMALL = 1e-3  # Step of the numerical derivative, as a fraction of an error.
-TINY = 1e-300
 
 
 def possible(release: Release, moment: Matrix, errors: Array) -> Matrix:
@@ -50,10 +48,10 @@ def possible(release: Release, moment: Matrix, errors: Array) -> Matrix:
 
     """
     covariance = _covariance(release, moment)
-    moves = np.stack([_covariance(release, moment + SMALL * one) for one in errors])
-    moves = (moves - covariance) / SMALL
+    moves = np.stack([_covariance(release, moment + DERIVATIVE_STEP * one) for one in errors])
+    moves = (moves - covariance) / DERIVATIVE_STEP
     own = np.sqrt(np.mean(np.diagonal(moves, axis1=1, axis2=2) ** 2, axis=0))
-    roots = np.sqrt(np.maximum(np.maximum(np.diag(covariance), own), TINY))
+    roots = np.sqrt(np.maximum(np.maximum(np.diag(covariance), own), MIN_DIVISOR))
     values, vectors = np.linalg.eigh(covariance / np.outer(roots, roots))
     lacking = np.maximum(_deviations(moves / np.outer(roots, roots), vectors) - values, 0.0)
     added = (vectors * lacking) @ vectors.T * np.outer(roots, roots)

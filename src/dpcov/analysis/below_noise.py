@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.published.norm_histogram import REACH
+from dpcov.published.norm_histogram import Z_95
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans
 
-# Largest standard deviation of the noise, as a fraction of the width of the bounds or of the count.
-MOST = 0.1
-LEVEL = 0.95
-FLAG = "below the noise level"
-RULE = "the 95% interval for noise alone contains 0"
+# Largest standard deviation of the noise in a mean, as a fraction of the width of the bounds, and
+# in the number of rows, as a fraction of this number. Source: not recorded.
+MAX_NOISE_FRACTION = 0.1
+# Confidence level of the rule, whatever the level of other intervals. Source: convention.
+CONFIDENCE_LEVEL = 0.95
+FLAG_TEXT = "below the noise level"
+RULE_TEXT = "the 95% interval for noise alone contains 0"
 
 
 def below_noise(values: Array, deviations: Array) -> Booleans:
@@ -46,7 +48,7 @@ def below_noise(values: Array, deviations: Array) -> Booleans:
         Flags in the same shape.
 
     """
-    return ~(np.abs(values) > REACH * deviations)
+    return ~(np.abs(values) > Z_95 * deviations)
 
 
 def contains_zero(low: Array, high: Array) -> Booleans:
@@ -59,12 +61,12 @@ def too_uncertain(deviations: Array | float, widths: Array | float) -> Booleans:
 
     For a count, `widths` is the count itself.
     """
-    return ~(np.asarray(deviations) <= MOST * np.asarray(widths))
+    return ~(np.asarray(deviations) <= MAX_NOISE_FRACTION * np.asarray(widths))
 
 
 def flags(below: Booleans) -> list[str]:
     """Return the text beside each figure in a table, which is empty above the noise level."""
-    return [FLAG if one else "" for one in np.ravel(below).tolist()]
+    return [FLAG_TEXT if one else "" for one in np.ravel(below).tolist()]
 
 
 def sentence(below: Booleans, what: str) -> tuple[str, ...]:
@@ -76,4 +78,4 @@ def sentence(below: Booleans, what: str) -> tuple[str, ...]:
     if count == 0:
         return ()
     verb = "is" if count == 1 else "are"
-    return (f"{count} of {np.size(below)} {what} {verb} {FLAG}: {RULE}.",)
+    return (f"{count} of {np.size(below)} {what} {verb} {FLAG_TEXT}: {RULE_TEXT}.",)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import LEVEL, below_noise, flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise, flags
 from dpcov.analysis.declared import command, section
 from dpcov.analysis.expected import correlation_errors, correlations_below_noise, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.show.frames import frame
-from dpcov.core.show.result import OMITTED, Found, Picture, Result
+from dpcov.core.show.result import OMITTED_FIELD, Found, Picture, Result
 from dpcov.core.show.table import (
-    STRONGEST,
+    MAX_STRONGEST_ROWS,
     Row,
     Table,
     beside,
@@ -37,13 +37,20 @@ if TYPE_CHECKING:
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
-TOLERANCE = 1e-10
-NEGLIGIBLE = 1e-12  # Largest size of a negative eigenvalue that is a rounding error.
-MOST_ITERATIONS = 20_000
-RELATED = 0.25  # Smallest average |r| in a group of features.
-MOST_PAIRS = 105  # Largest number of pairs that are all listed: the pairs of 15 features.
-WRITTEN_CELLS = 12  # Largest number of features with figures in the cells of a heatmap.
-MOST_TURNED = 400  # Largest number of features with optimal leaf order.
+# Relative change of the matrix at which the alternating projections stop. Source: not recorded.
+PROJECTION_TOLERANCE = 1e-10
+# Largest size of a negative eigenvalue that is a rounding error.
+MAX_ROUNDING_EIGENVALUE = 1e-12
+# Largest number of alternating projections. Source: not recorded.
+MAX_PROJECTIONS = 20_000
+# Smallest average |r| in a group of features. Source: not recorded.
+MIN_GROUP_CORRELATION = 0.25
+# Largest number of pairs that are all listed: the pairs of 15 features.
+MAX_LISTED_PAIRS = 105
+# Largest number of features with figures in the cells of a heatmap. More do not fit.
+MAX_WRITTEN_FEATURES = 12
+# Largest number of features with optimal leaf order, which is slow for more features.
+MAX_ORDERED_FEATURES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,8 @@ class NamedMatrix(Result):
 
     columns: tuple[str, ...]
     matrix: Matrix
-    errors: Matrix | None = field(default=None, metadata=OMITTED)
-    below_noise: Booleans | None = field(default=None, metadata=OMITTED)
+    errors: Matrix | None = field(default=None, metadata=OMITTED_FIELD)
+    below_noise: Booleans | None = field(default=None, metadata=OMITTED_FIELD)
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """Return the matrix as a data frame.
@@ -155,7 +162,7 @@ def pairs(
     """
     i, j = np.tril_indices(len(names), -1)
     order = np.argsort(-np.abs(correlation[i, j]), kind="stable")
-    shown = order if len(order) <= MOST_PAIRS else order[:STRONGEST]
+    shown = order if len(order) <= MAX_LISTED_PAIRS else order[:MAX_STRONGEST_ROWS]
     i, j = i[shown], j[shown]
     labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
     rows = rows_of(labels, *(figure[i, j] for figure, _ in kinds.values()))
@@ -218,7 +225,7 @@ def correlations(
     found = None
     if noise is not None:
         both = truth is None and shown_unasked(release)
-        found = intervals(release, "correlation", LEVEL, both, generator=generator)
+        found = intervals(release, "correlation", CONFIDENCE_LEVEL, both, generator=generator)
     facts, file = _in_full(release, matrix, noise, found)
     if silent(release):
         return Found([], facts, file)
@@ -247,7 +254,7 @@ def _in_full(
         "correlation": matrix,
         "lower": ends.get("lower"),
         "upper": ends.get("upper"),
-        "level": LEVEL,
+        "level": CONFIDENCE_LEVEL,
         "covers": None if found is None else found.covers,
         "below_noise": below,
         "standard_errors": None if noise is None else noise.errors,
@@ -309,7 +316,7 @@ def nearest_correlation(release: Release) -> NamedMatrix:
     return NamedMatrix(release.columns, nearest_correlation_matrix(release.correlation()))
 
 
-def nearest_correlation_matrix(matrix: Matrix, *, tol: float = TOLERANCE) -> Matrix:
+def nearest_correlation_matrix(matrix: Matrix, *, tol: float = PROJECTION_TOLERANCE) -> Matrix:
     """Compute the nearest correlation matrix in the Frobenius norm.
 
     The method is algorithm 3.3 of Higham (2002), "Computing the nearest correlation matrix":
@@ -338,10 +345,10 @@ def nearest_correlation_matrix(matrix: Matrix, *, tol: float = TOLERANCE) -> Mat
     square = given.ndim == 2 and given.shape[0] == given.shape[1]
     if not square or not np.isfinite(given).all() or not np.allclose(given, given.T):
         raise ReleaseError("A correlation matrix must be symmetric and finite.")
-    if np.all(np.diag(given) == 1) and np.linalg.eigvalsh(given)[0] >= -NEGLIGIBLE:
+    if np.all(np.diag(given) == 1) and np.linalg.eigvalsh(given)[0] >= -MAX_ROUNDING_EIGENVALUE:
         return given
     unit, correction = given.copy(), np.zeros_like(given)
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(MAX_PROJECTIONS):
         semidefinite = positive(unit - correction)
         correction = semidefinite - (unit - correction)
         before, unit = unit, semidefinite.copy()
@@ -419,7 +426,7 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
 
 def clusters(
     matrix: Matrix,
-    least: float = RELATED,
+    least: float = MIN_GROUP_CORRELATION,
     noise: Matrix | None = None,
     below: Booleans | None = None,
 ) -> list[list[int]]:
@@ -460,7 +467,7 @@ def clusters(
     if below is not None:
         sizes = np.where(below, 0.0, sizes)
     apart = np.clip(1 - sizes[np.triu_indices(p, 1)], 0.0, None)
-    tree = linkage(apart, "average", optimal_ordering=p <= MOST_TURNED)
+    tree = linkage(apart, "average", optimal_ordering=p <= MAX_ORDERED_FEATURES)
     labels = fcluster(tree, 1 - least, "distance")
     groups: dict[int, list[int]] = {}
     for leaf in leaves_list(tree):

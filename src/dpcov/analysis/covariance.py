@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import LEVEL, flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
-from dpcov.analysis.drowned import drowned, means_below_noise
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import require_matrix
+from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
 from dpcov.releases.dates import length, shown
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
     from dpcov.releases import Release
 
-DEVIATION = "standard deviation"
+DEVIATION_HEAD = "standard deviation"
 
 
-def _told(release: Release, figures: dict[str, Vector]) -> list[Row]:
+def _rows_in_units(release: Release, figures: dict[str, Vector]) -> list[Row]:
     """Return a row of figures for each feature, with the standard deviation last.
 
     For a date, all figures except the standard deviation are shown as dates.
     """
     rows: list[Row] = []
     for name, *values in zip(release.columns, *figures.values(), strict=True):
-        *told, deviation = map(float, values)
-        cells: list[Cell] = shown(release.schema, name, told)
+        *stated, deviation = map(float, values)
+        cells: list[Cell] = shown(release.schema, name, stated)
         rows.append((name, [*cells, length(release.schema, name, deviation)]))
     return rows
 
@@ -48,7 +48,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     figures = {"mean": release.mean()}
     deviations = np.sqrt(np.diag(covariance))
     below = means_below_noise(release)
-    notes = (*drowned(release), *assumed(release))
+    notes = (*noise_warnings(release), *assumed(release))
     ends: dict[str, Vector] = {}
     covers = None
     if shown_unasked(release):
@@ -58,11 +58,11 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
         covers = found.covers
         notes = (found.covering, *notes)
     forms: tuple[str, ...] = (*["{:.5g}"] * len(figures), "{:.4g}")
-    rows = _told(release, figures | {DEVIATION: deviations})
+    rows = _rows_in_units(release, figures | {DEVIATION_HEAD: deviations})
     title = "Means and standard deviations"
     if shown_unasked(release):
         title = titled(title, dependent(release))
-    heads: tuple[str, ...] = ("", *figures, DEVIATION)
+    heads: tuple[str, ...] = ("", *figures, DEVIATION_HEAD)
     if below is not None and below.any():
         rows = [(name, [*row, flag]) for (name, row), flag in zip(rows, flags(below), strict=True)]
         heads, forms = (*heads, ""), (*forms, "")
@@ -77,14 +77,19 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     facts = facts_of(release) | {
         "mean_lower": ends.get("mean lower"),
         "mean_upper": ends.get("mean upper"),
-        "level": LEVEL,
+        "level": CONFIDENCE_LEVEL,
         "covers": covers,
         "mean_below_noise": below,
         "standard_deviation": deviations,
         "covariance": covariance,
         "correlation": release.correlation(),
     }
-    columns = {"mean": release.mean(), **ends, "mean below noise": below, DEVIATION: deviations}
+    columns = {
+        "mean": release.mean(),
+        **ends,
+        "mean below noise": below,
+        DEVIATION_HEAD: deviations,
+    }
     known = {what: one.tolist() for what, one in columns.items() if one is not None}
     file = beside(square(names, covariance), known)
     related = square_columns(names, {"correlation": release.correlation()})

@@ -128,16 +128,18 @@ class Section:
 
 _COMMANDS: dict[str, Command] = {}
 _SECTIONS: dict[str, Section] = {}
-FEATURES = Option(
+FEATURES_OPTION = Option(
     "--features",
     "Only these columns, separated by commas; default, all.",
     read=lambda text: [name.strip() for name in text.split(",")],
     completes="columns_list",
 )
-TARGET = Option(
+TARGET_OPTION = Option(
     "--target", "Column to predict; for a level of one, column=level.", completes="columns"
 )
-ALPHA = Option("--alpha", "Strength of the penalty; default, chosen from the release.", float)
+ALPHA_OPTION = Option(
+    "--alpha", "Strength of the penalty; default, chosen from the release.", float
+)
 
 
 def command(name: str, text: str, example: str = "", **options: Option) -> Callable[[Run], Run]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.declared import ALPHA, FEATURES, Option, command
+from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, command
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
 from dpcov.analysis.penalty import least_risk
 from dpcov.core.parameters import AtLeast0, check
-from dpcov.core.show.result import OMITTED, Result
-from dpcov.core.show.table import ALWAYS, WIDEST, Table
+from dpcov.core.show.result import OMITTED_FIELD, Result
+from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
 from dpcov.releases.dates import shown
 
@@ -97,8 +97,8 @@ class LDA(Result):
     coefficients: Matrix
     intercepts: Vector
     alpha: float
-    schema: Schema = field(metadata=OMITTED)
-    spreads: Vector = field(metadata=OMITTED)
+    schema: Schema = field(metadata=OMITTED_FIELD)
+    spreads: Vector = field(metadata=OMITTED_FIELD)
 
     def predict_proba(self, rows: Any) -> Matrix:
         """Compute the probabilities of the classes for new rows.
@@ -165,9 +165,12 @@ class LDA(Result):
                 f"Means in the classes of {self.target}",
                 ("{:.4g}",),
                 head_form="{:.3f}",
-                strengths=[ALWAYS, *(np.ptp(means[:WIDEST], axis=0) / spreads)],
+                strengths=[
+                    ALWAYS_SHOWN_STRENGTH,
+                    *(np.ptp(means[:MAX_FIGURE_COLUMNS], axis=0) / spreads),
+                ],
                 rest="features that differ less",
-                widest=WIDEST,
+                widest=MAX_FIGURE_COLUMNS,
                 other_columns="rarer classes",
                 notes=(f"alpha = {self.alpha:.4g}; CSV has the coefficients of the scores.",),
             )
@@ -191,8 +194,8 @@ class LDA(Result):
     "Classify a categorical column by linear discriminant analysis.",
     "--target sex",
     target=Option("--target", "Column of categories to predict.", completes="categories"),
-    alpha=ALPHA,
-    features=FEATURES,
+    alpha=ALPHA_OPTION,
+    features=FEATURES_OPTION,
 )
 def lda(
     release: Release,

@@ -12,10 +12,10 @@ from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
-from dpcov.published.norm_histogram import REACH
+from dpcov.published.norm_histogram import Z_95
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
-UNKNOWN = 1 / np.sqrt(3)  # Standard deviation of a uniform value between -1 and 1.
-NOTHING_SHOWS = (
+# Standard deviation of a correlation about which the release says nothing: a uniform value between
+# -1 and 1.
+UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
+NO_SIGNAL_MESSAGE = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
 )
-NO_LAW = (
+UNKNOWN_ERROR_MESSAGE = (
     "The expected error is unknown, because this mechanism samples directions and does not add "
     "noise with a known distribution."
 )
@@ -116,14 +118,14 @@ def correlation_errors(
         return None
     draws, shaped = reading_generator(generator), Correlations().shaped
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
-    deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
+    deviations = np.where(np.isnan(found.deviations), UNKNOWN_CORRELATION_SD, found.deviations)
     below = shaped(release, below_noise(found.values, found.deviations))
     return CorrelationErrors(shaped(release, deviations), below)
 
 
 def half_widths(errors: Matrix) -> Matrix:
     """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
-    return np.minimum(REACH * errors, 1.0)
+    return np.minimum(Z_95 * errors, 1.0)
 
 
 def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
@@ -154,13 +156,15 @@ def repeated(release: Release, generator: np.random.Generator) -> Iterator[Relea
     Each simulated release has new noise with the distribution of this release.
     """
     whole = release.mapped(release.second_moment())
-    clip = Clip(release, whole)
+    clip = ClippingBias(release, whole)
     units = (whole - clip.expected()) / release.lattice.step**2
     while True:
         yield _again(release, units, clip, generator)
 
 
-def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
+def _again(
+    release: Release, units: Matrix, clip: ClippingBias, generator: np.random.Generator
+) -> Release:
     """Simulate one release.
 
     Parameters
@@ -171,7 +175,7 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
     units : ndarray, shape (d, d)
         Second moment of the transformed rows, in squared lattice steps.
 
-    clip : Clip
+    clip : ClippingBias
         Clipping bias of the release.
 
     generator : numpy.random.Generator
@@ -194,8 +198,8 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
         rows = release.count() * units_per_row(release.schema)
         value = round(rows + count.noise.simulate(generator))
         again = again.with_published("count", replace(count, value=value))
-    missing = (clip.drawn(generator) + clip.more(generator)) / release.lattice.step**2
-    drawn = units - missing + matrix.noise.simulate(generator)
+    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
+    drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
     integers = np.rint(drawn * step).astype(np.int64)
     again = again.with_published("matrix", replace(matrix, units=integers))
     method: Method = release.denoise  # type: ignore[assignment]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-LISTED = 20
+# Largest number of features that an error message names.
+MAX_LISTED_NAMES = 20
 
 
 def names_of(release: Release, positions: Sequence[int]) -> tuple[str, ...]:
@@ -309,8 +310,8 @@ def _numbers_of(schema: Schema, name: str, column: Numeric, batch: pa.RecordBatc
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(names[:MAX_LISTED_NAMES]) + more
 
 
 def _unknown(what: str, name: str, names: Sequence[str]) -> ReleaseError:

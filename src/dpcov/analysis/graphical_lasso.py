@@ -12,15 +12,20 @@ from dpcov.errors import ReleaseError
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-TOLERANCE = 1e-7
-MOST_ITERATIONS = 20_000
-RELAXATION = 1.6
-CHECKED_EVERY = 10
-# Weight of the primal residual against the dual residual. With a weight of 1, singular matrices
-# need up to ten times as many iterations (benchmarks/precision).
+# Relative residual at which the iteration stops. Source: not recorded.
+ADMM_TOLERANCE = 1e-7
+# Largest number of iterations. Source: not recorded.
+MAX_ADMM_ITERATIONS = 20_000
+# Over-relaxation of the iteration. Source: Boyd et al. (2011), section 3.4.3, recommend 1.5 to 1.8.
+RELAXATION_FACTOR = 1.6
+# Number of iterations between two checks of the residuals, which cost time.
+CHECK_PERIOD = 10
+# Weight of the primal residual beside the dual residual, which balance the step. Source: tuned;
+# with weight 1, singular matrices need up to ten times as many iterations (benchmarks/precision).
 PRIMAL_WEIGHT = 0.03
-IMBALANCE = 2.0  # Ratio of the residuals above which the step changes.
-STEP_CHANGE = 1.5  # Factor by which the step changes.
+# Ratio of the residuals above which the step changes, and the factor of the change. Source: the
+# rule of Boyd et al. (2011), section 3.4.1, with smaller numbers.
+MAX_RESIDUAL_RATIO, STEP_FACTOR = 2.0, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class Solution:
 
 
 def graphical_lasso(
-    matrix: Matrix, alpha: float, *, start: Solution | None = None, tol: float = TOLERANCE
+    matrix: Matrix, alpha: float, *, start: Solution | None = None, tol: float = ADMM_TOLERANCE
 ) -> Solution:
     """Minimise -log det X + <S, X> + alpha sum_(i != j) |X_ij| over positive definite X.
 
@@ -94,22 +99,22 @@ def graphical_lasso(
     step = start.step if start else 1.0
     sparse = start.precision if start else np.diag(1 / np.diag(matrix))
     dual = np.clip(start.dual, -penalty, penalty) if start else np.zeros((p, p))
-    for iteration in range(1, MOST_ITERATIONS + 1):
+    for iteration in range(1, MAX_ADMM_ITERATIONS + 1):
         dense = _log_determinant_prox(sparse - (matrix + dual) / step, step)
-        relaxed = RELAXATION * dense + (1 - RELAXATION) * sparse + dual / step
+        relaxed = RELAXATION_FACTOR * dense + (1 - RELAXATION_FACTOR) * sparse + dual / step
         before, dual = sparse, np.clip(step * relaxed, -penalty, penalty)
         sparse = np.where(dual == step * relaxed, 0.0, relaxed - dual / step)
         np.fill_diagonal(sparse, np.diag(relaxed))
-        if iteration % CHECKED_EVERY == 0:
+        if iteration % CHECK_PERIOD == 0:
             gap = duality_gap(matrix, sparse, dual, alpha)
             if gap <= tol * p:
                 return Solution(sparse, dual, step, gap)
             primal = np.linalg.norm(dense - sparse) / np.linalg.norm(sparse) * PRIMAL_WEIGHT
             residual = step * np.linalg.norm(sparse - before) / np.linalg.norm(matrix + dual)
-            if primal > IMBALANCE * residual:
-                step *= STEP_CHANGE
-            elif residual > IMBALANCE * primal:
-                step /= STEP_CHANGE
+            if primal > MAX_RESIDUAL_RATIO * residual:
+                step *= STEP_FACTOR
+            elif residual > MAX_RESIDUAL_RATIO * primal:
+                step /= STEP_FACTOR
     raise ReleaseError(
         f"The graphical lasso did not converge at alpha = {alpha:g}. Use a larger one."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,16 +10,24 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import FLAG, LEVEL, below_noise, contains_zero, sentence
-from dpcov.analysis.drowned import means_below_noise
+from dpcov.analysis.below_noise import (
+    CONFIDENCE_LEVEL,
+    FLAG_TEXT,
+    below_noise,
+    contains_zero,
+    sentence,
+)
+from dpcov.analysis.moments import DERIVATIVE_STEP
+from dpcov.analysis.noise_warnings import means_below_noise
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.rounding import hardly_noisy
 from dpcov.analysis.statistics import Means, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
-from dpcov.core.show.result import OMITTED, Result
-from dpcov.core.show.table import LONGEST, Cell, Row, Table
-from dpcov.denoise.clipped import Clip
+from dpcov.core.renamed import warn_of_former_name
+from dpcov.core.show.result import OMITTED_FIELD, Result
+from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.pairwise import assumed
@@ -33,42 +40,42 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-MANY = 200  # Largest number of features with intervals by default. Beyond it, they take minutes.
-STEP = 0.001  # Step of the numerical derivative, as a fraction of an error.
-DRAWS = 300  # Number of simulated errors. Standard deviations are then correct to 4%.
+# Largest number of features with intervals by default. With more, intervals take minutes.
+MAX_DEFAULT_FEATURES = 200
+# Number of simulated errors. Standard deviations are then correct to 4%.
+INTERVAL_DRAWS = 300
 # Largest ratio of the unlimited error to the stated error, to trust an interval, and largest
-# unlimited error as a fraction of the figure.
-MOST_PRIOR, MOST_NOISE = 1.1, 0.05
-# Limits to trust an interval for clipped rows.
-MOST_UNDEFINED = 0.01  # Fraction of simulated truths for which the statistic is not defined.
-MOST_BIAS = 0.1  # Median error, in standard deviations.
-MOST_BENDING = 0.05  # Limit on |log2| of the ratio of interval widths, minus 1.
+# unlimited error as a fraction of the figure. Source: not recorded.
+MAX_ERROR_RATIO, MAX_ERROR_FRACTION = 1.1, 0.05
+# Limits to trust an interval for clipped rows: the fraction of simulated truths for which the
+# statistic is not defined, the median error in standard deviations, and |log2| of the ratio of
+# interval widths, minus 1. Source: tuned.
+MAX_UNDEFINED_FRACTION, MAX_BIAS_SDS, MAX_LOG_WIDTH_RATIO = 0.01, 0.1, 0.05
+# Allowance for rounding, so that a rank which is a whole number stays this number.
 RANK_ROUNDING = 1e-9
-CLIPPED = (
+IGNORED_CLIPPING_NOTE = (
     "Rows may have been clipped at a private radius, and these intervals ignore the clipping "
     "bias: variances and eigenvalues may be larger than the intervals. For covariances, choose "
     "a mechanism with the radius of the schema."
 )
-COUNTED = (
+CLIPPING_BIAS_NOTE = (
     "Rows beyond the clipping radius were clipped. dpcov estimates the clipping bias from the "
     "noisy norm histogram and extrapolates the tail where the noise hides the counts."
 )
-SHORTENED = (
+CLIPPED_ROWS_NOTE = (
     "These intervals are for the clipped rows, not for the table. If the table has long tails, "
     "its figures are often outside these intervals."
 )
-WHOLE = "No row was clipped at a private radius, so these intervals are for all encoded rows."
-FINE = (
+NO_CLIPPING_NOTE = (
+    "No row was clipped at a private radius, so these intervals are for all encoded rows."
+)
+ROUNDING_NOTE = (
     "The noise is smaller than the rounding error, so the intervals are as fine as rounding allows."
 )
-UNSEEN = (
+TAIL_NOTE = (
     "Rows too few to be detected may hold much of what the columns vary by. Intervals assume how "
     "such tails go on, and the table's own figures may be outside. for_clipped_rows=True gives "
     "intervals without that assumption, which are for the clipped rows only."
-)
-FORMER = (
-    "The option guaranteed is now called for_clipped_rows. These intervals are for the clipped "
-    "rows only."
 )
 
 
@@ -138,8 +145,10 @@ class Intervals(Result):
     clipped: bool = False
     assumed: tuple[str, ...] = ()
     for_clipped_rows: bool = False
-    dependent: str = field(default="", metadata=OMITTED)
-    means_of: Release | None = field(default=None, metadata=OMITTED, repr=False, compare=False)
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
+    means_of: Release | None = field(
+        default=None, metadata=OMITTED_FIELD, repr=False, compare=False
+    )
     below_noise: Booleans = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
@@ -149,7 +158,7 @@ class Intervals(Result):
     @property
     def guaranteed(self) -> bool:
         """Former name of `for_clipped_rows`."""
-        warnings.warn(FORMER, FutureWarning, stacklevel=2)
+        warn_of_former_name("guaranteed", "for_clipped_rows")
         return self.for_clipped_rows
 
     @property
@@ -161,8 +170,8 @@ class Intervals(Result):
     @property
     def cautions(self) -> list[str]:
         """Sentences about figures that the intervals might miss."""
-        clipped = [CLIPPED] if self.clipped else []
-        return clipped + [one for one in (SHORTENED, UNSEEN) if one in self.assumed]
+        clipped = [IGNORED_CLIPPING_NOTE] if self.clipped else []
+        return clipped + [one for one in (CLIPPED_ROWS_NOTE, TAIL_NOTE) if one in self.assumed]
 
     @property
     def warning(self) -> str | None:
@@ -188,10 +197,10 @@ class Intervals(Result):
         places = list(np.ndindex(low.shape))
         if low.ndim == 2 and low.shape[0] == low.shape[1]:
             places = [place for place in places if place[0] > place[1]]
-        shown = places[:LONGEST]
+        shown = places[:MAX_FULL_ROWS]
         rows: list[Row] = []
         for place in shown:
-            flag = FLAG if below[place] else ""
+            flag = FLAG_TEXT if below[place] else ""
             name = ", ".join(map(str, place))
             ends: list[Cell] = [float(low[place]), float(high[place])]
             if self.means_of is not None:
@@ -200,7 +209,7 @@ class Intervals(Result):
             rows.append((name, [*ends, flag]))
         whose = ", of the clipped rows" if self.for_clipped_rows else ""
         title = titled(f"{self.level:.0%} intervals for {self.covers}{whose}", self.dependent)
-        notes = (*([CLIPPED] if self.clipped else []), *self.assumed)
+        notes = (*([IGNORED_CLIPPING_NOTE] if self.clipped else []), *self.assumed)
         beyond = len(places) - len(shown)
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
@@ -307,13 +316,13 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
     """Return whether intervals are for the clipped rows, by either name of the option."""
     if guaranteed is None:
         return for_clipped_rows
-    warnings.warn(FORMER, FutureWarning, stacklevel=3)
+    warn_of_former_name("guaranteed", "for_clipped_rows", depth=2)
     return guaranteed
 
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    return release.noise is not None and len(release.columns) <= MANY
+    return release.noise is not None and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -382,7 +391,7 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    clip = None if release.lengths is None else Clip.of(release, release.second_moment())
+    clip = None if release.lengths is None else ClippingBias.of(release, release.second_moment())
     unknown = release.clipped and clip is None
     told = _said(release, clip, level, for_clipped_rows)
     of_means = partial(means_below_noise, release)
@@ -417,23 +426,23 @@ def several_intervals(
 
 
 def _said(
-    release: Release, clip: Clip | None, level: float, for_clipped_rows: bool
+    release: Release, clip: ClippingBias | None, level: float, for_clipped_rows: bool
 ) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
-    told = assumed(release) + ((FINE,) if hardly_noisy(release) else ())
-    beyond = () if clip is None else (clip.beyond(level),)
+    told = assumed(release) + ((ROUNDING_NOTE,) if hardly_noisy(release) else ())
+    beyond = () if clip is None else (clip.limits_in_words(level),)
     if for_clipped_rows:
-        return (*told, SHORTENED if release.clipped else WHOLE, *beyond)
-    if clip is not None and clip.unseen:
-        told += (UNSEEN,)
-    return (*told, COUNTED, *beyond) if release.clipped and clip is not None else told
+        return (*told, CLIPPED_ROWS_NOTE if release.clipped else NO_CLIPPING_NOTE, *beyond)
+    if clip is not None and clip.has_undetectable_tail:
+        told += (TAIL_NOTE,)
+    return (*told, CLIPPING_BIAS_NOTE, *beyond) if release.clipped and clip is not None else told
 
 
 def stated(
     release: Release, statistics: Sequence[Statistic], sampling: bool, draws: np.random.Generator
 ) -> list[Stated]:
     """Compute statistics of the estimate and their first-order errors."""
-    truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=DRAWS)
+    truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
     for kept, whole, more in truths.parts():
         for one in found:
@@ -506,17 +515,19 @@ class _Slopes:
 
     def _moves(self, errors: Array) -> Array:
         after, before = (
-            self._statistic.values(self._release, self._matrix + side * STEP * errors)
+            self._statistic.values(self._release, self._matrix + side * DERIVATIVE_STEP * errors)
             for side in (1, -1)
         )
-        return (after - before) / (2 * STEP)
+        return (after - before) / (2 * DERIVATIVE_STEP)
 
     def stated(self) -> Stated:
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
         lengths = self._release.lengths
-        blind = lengths is not None and lengths.hidden  # noise hides the norms of most rows
-        most = np.maximum(MOST_PRIOR * deviations, MOST_NOISE * np.abs(self._values))
+        blind = (
+            lengths is not None and lengths.below_noise_level
+        )  # noise hides the norms of most rows
+        most = np.maximum(MAX_ERROR_RATIO * deviations, MAX_ERROR_FRACTION * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)
         return Stated(self._values, deviations, of_noise, trusted, limits)
@@ -540,7 +551,7 @@ def _alone(
             simulation.add(noise + more)
         for simulation in of_noise if sampling else ():
             simulation.add(noise)
-    below = [contains_zero(*simulation.interval(LEVEL)[:2]) for simulation in of_noise]
+    below = [contains_zero(*simulation.interval(CONFIDENCE_LEVEL)[:2]) for simulation in of_noise]
     ends = [simulation.interval(level) for simulation in simulations]
     return [(*one, flagged) for one, flagged in zip(ends, below, strict=True)]
 
@@ -570,8 +581,8 @@ class _Simulation:
         least, largest = self._statistic.limits(self._release)
         low, high = _percentiles(plausible, level, bias)
         wide_low, wide_high = _percentiles(plausible, level)
-        trusted = (np.abs(bias) <= MOST_BIAS) & (self._bending(level) <= MOST_BENDING)
-        trusted &= np.isnan(plausible).mean(axis=0) <= MOST_UNDEFINED
+        trusted = (np.abs(bias) <= MAX_BIAS_SDS) & (self._bending(level) <= MAX_LOG_WIDTH_RATIO)
+        trusted &= np.isnan(plausible).mean(axis=0) <= MAX_UNDEFINED_FRACTION
         if self._reaches:
             trusted &= low > least  # otherwise, it might be the largest of several noise values
             farthest = np.quantile(np.concatenate(self._reaches), level, method="higher")

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
-NEGLIGIBLE = 1e-11  # Largest eigenvalue that counts as 0, for a matrix with unit diagonal.
+# Largest eigenvalue of a matrix with unit diagonal that counts as 0, per row of the matrix.
+# Source: not recorded; far above rounding errors.
+MAX_ZERO_EIGENVALUE = 1e-11
+# Step of a numerical derivative, as a fraction of a simulated error.
+DERIVATIVE_STEP = 1e-3
+# Smallest divisor, in place of 0. It is far below every variance of encoded rows.
+MIN_DIVISOR = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +152,7 @@ def solve(matrix: Matrix, right: Matrix) -> tuple[Matrix, int]:
     diagonal = np.diag(matrix)
     roots = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     values, vectors = np.linalg.eigh(matrix / np.outer(roots, roots))
-    kept = values > NEGLIGIBLE * max(len(values), 1)
+    kept = values > MAX_ZERO_EIGENVALUE * max(len(values), 1)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=kept)
     scaled = (right.T / roots).T
     solution = vectors @ (inverse * (vectors.T @ scaled).T).T

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpcov.analysis.moments import NEGLIGIBLE, Moments, uncentred
+from dpcov.analysis.moments import MAX_ZERO_EIGENVALUE, Moments, uncentred
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Problem:
         """
         roots = np.sqrt(np.where(self.weights > 0, self.weights, 1.0))
         values, vectors = np.linalg.eigh(self.gram / np.outer(roots, roots))
-        noticeable = values > NEGLIGIBLE * len(values) * max(values[-1], 0.0)
+        noticeable = values > MAX_ZERO_EIGENVALUE * len(values) * max(values[-1], 0.0)
         return np.where(noticeable, values, 0.0), vectors / roots[:, None]
 
     def solutions(self, alphas: Vector) -> Matrix:

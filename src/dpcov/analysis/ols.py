@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import RULE
-from dpcov.analysis.declared import FEATURES, TARGET, command, section
-from dpcov.analysis.drowned import unseen
+from dpcov.analysis.below_noise import RULE_TEXT
+from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import stated
-from dpcov.analysis.moments import require_matrix, solve, spreads
+from dpcov.analysis.moments import DERIVATIVE_STEP, require_matrix, solve, spreads
+from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.plausible import estimate, sampling_errors
-from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
+from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
-from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Row, Table, beside, rows_of
+from dpcov.core.renamed import REMOVAL_VERSION
+from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
+from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, length, shown
@@ -36,21 +37,22 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
-NAMED = 5  # Number of features that an error message names.
-DRAWS = 519  # Number of simulated sampling errors, if cells may be missing.
-SMALL = 1e-3  # Step of the numerical derivative, as a fraction of an error.
-COVERS = (
+# Largest number of features that an error message names.
+MAX_REFUSED_NAMES = 5
+# Number of simulated sampling errors, if cells may be missing. 2.5% of 520 is a whole number.
+SAMPLING_DRAWS = 519
+BOTH_ERRORS_NOTE = (
     "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
     "residual variance) and privacy noise (simulated)."
 )
-SAMPLING_ONLY = (
+SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
     "unknown."
 )
-NO_TEST = "No F test and no test of R-squared: both would ignore the privacy noise."
-GONE = (
+NO_F_TEST_NOTE = "No F test and no test of R-squared: both would ignore the privacy noise."
+REMOVED_NAME_MESSAGE = (
     "OLS.{name} is NaN, because an F test ignores the privacy noise. Use the intervals of the "
-    "coefficients; a later version removes this name."
+    "coefficients; version {version} removes this name."
 )
 
 
@@ -153,7 +155,7 @@ class OLS(Result):
 
     """
 
-    model: Ridge = field(metadata=OMITTED)
+    model: Ridge = field(metadata=OMITTED_FIELD)
     names: tuple[str, ...]
     coefficients: Vector
     sampling_errors: Vector
@@ -171,9 +173,9 @@ class OLS(Result):
     r_squared: float
     adjusted_r_squared: float
     digits: float
-    assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
-    tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
-    dependent: str = field(default="", metadata=OMITTED)
+    assumed: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    tail: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
 
     @property
@@ -196,7 +198,7 @@ class OLS(Result):
                 rows=self._shown(),
                 title=titled(f"Least squares of {self.model.target}", self.dependent),
                 forms=("{:.5g}", *["{:.4g}"] * 3, "{:.2f}", "{:.3f}", "{:.5g}", "{:.5g}"),
-                strengths=[ALWAYS, *np.abs(self.model.effects)],
+                strengths=[ALWAYS_SHOWN_STRENGTH, *np.abs(self.model.effects)],
                 rest="features with small effects",
                 notes=self._notes(),
             )
@@ -221,15 +223,17 @@ class OLS(Result):
             f"{residual if isinstance(residual, str) else format(residual, '.4g')}. "
             f"Rounding limits the coefficients to about {max(0.0, self.digits):.0f} digits."
         )
-        covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
+        covers = SAMPLING_ERROR_NOTE if self.privacy_errors is None else BOTH_ERRORS_NOTE
         if self.assumed:
             covers = covers.replace(
                 "classical formula", "simulated, at least the classical formula"
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         names = [name for name, flagged in zip(self.names, below, strict=True) if flagged]
-        warning = (f"Below the noise level, because {RULE}: {', '.join(names)}.",) if names else ()
-        return facts, covers, NO_TEST, *self.assumed, *self.tail, *warning
+        warning = (
+            (f"Below the noise level, because {RULE_TEXT}: {', '.join(names)}.",) if names else ()
+        )
+        return facts, covers, NO_F_TEST_NOTE, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
         table = self._figures()
@@ -284,8 +288,8 @@ class OLS(Result):
     "ols",
     "Least squares with standard errors for sampling and privacy noise.",
     "--target age",
-    target=TARGET,
-    features=FEATURES,
+    target=TARGET_OPTION,
+    features=FEATURES_OPTION,
 )
 def ols(
     release: Release,
@@ -403,7 +407,7 @@ def ols(
     )  # fmt: skip
     return OLS(
         model=model,
-        names=(INTERCEPT, *names),
+        names=(INTERCEPT_NAME, *names),
         coefficients=coefficients,
         sampling_errors=sampling,
         privacy_errors=privacy,
@@ -421,7 +425,7 @@ def ols(
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
-        tail=unseen(release),
+        tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
     )
@@ -429,7 +433,9 @@ def ols(
 
 def _gone(name: str) -> float:
     """Warn that an attribute will be removed, and return NaN."""
-    warnings.warn(GONE.format(name=name), FutureWarning, stacklevel=3)
+    warnings.warn(
+        REMOVED_NAME_MESSAGE.format(name=name, version=REMOVAL_VERSION), FutureWarning, stacklevel=3
+    )
     return float("nan")
 
 
@@ -459,7 +465,9 @@ def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
         others = [j for j in range(len(at)) if j != own]
         if solve(gram[np.ix_(others, others)], np.eye(len(others)))[1] == _rank(gram):
             names.append(name)
-    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    listed = ", ".join(names[:MAX_REFUSED_NAMES]) + (
+        f" and {len(names) - MAX_REFUSED_NAMES} more" * (len(names) > MAX_REFUSED_NAMES)
+    )
     return (
         "These features are constant or follow from the others in the released matrix, so their "
         f"coefficients are not unique: {listed}. Choose fewer features, or use ridge."
@@ -513,11 +521,11 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = sampling_errors(release, DRAWS, generator)
-    moves = statistic.values(release, matrix + SMALL * errors) - statistic.values(
+    errors = sampling_errors(release, SAMPLING_DRAWS, generator)
+    moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )
-    return np.asarray(np.sqrt(np.mean(moves**2, axis=0)) / SMALL)
+    return np.asarray(np.sqrt(np.mean(moves**2, axis=0)) / DERIVATIVE_STEP)
 
 
 @section(

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import LEVEL, sentence
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.moments import MIN_DIVISOR, Moments, require_matrix
 from dpcov.analysis.statistics import eigenvalues
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
-from dpcov.core.show.result import OMITTED, Result
-from dpcov.core.show.table import ALWAYS, WIDEST, Table
+from dpcov.core.show.result import OMITTED_FIELD, Result
+from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
 from dpcov.published import record
-from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.releases import MIN_VARIANCE
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.releases.persons import dependent, titled
 
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-ERROR_RATE = 0.05
-LEADING = 5  # Number of components that the command prints by default.
-DRAWS = 199
-FEW_DRAWS = 59
-MANY_FEATURES = 200
-TINY = 1e-300
-TIE = 1e-3  # Relative difference below which entries count as equally large.
+# Default probability that the test finds one component too many. Source: convention.
+TEST_ERROR_RATE = 0.05
+# Number of components that the command prints by default.
+MAX_PRINTED_COMPONENTS = 5
+# Numbers of simulated noise matrices of the test, for few and for many features: 5% of 200 and of
+# 60 are whole numbers.
+TEST_DRAWS, FEW_TEST_DRAWS = 199, 59
+# Number of features above which the test uses fewer matrices, because each one takes long.
+MAX_TESTED_FEATURES = 200
+# Relative difference below which entries count as equally large. Source: not recorded.
+MAX_TIE_DIFFERENCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +112,11 @@ class PCA(Result):
     significant: int | None
     means: Vector
     deviations: Vector
-    schema: Schema = field(metadata=OMITTED)
-    ends: Matrix | None = field(default=None, metadata=OMITTED)
+    schema: Schema = field(metadata=OMITTED_FIELD)
+    ends: Matrix | None = field(default=None, metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
-    covering: str = field(default="", metadata=OMITTED)
-    dependent: str = field(default="", metadata=OMITTED)
+    covering: str = field(default="", metadata=OMITTED_FIELD)
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
 
     def transform(self, rows: Any) -> Matrix:
         """Compute the scores of new rows.
@@ -156,7 +160,7 @@ class PCA(Result):
         notes = [rises, *[self.covering] * bool(self.covering)]
         if self.below_noise is not None:
             notes += sentence(self.below_noise, "variances of these components")
-        sizes = np.abs(self.components[:WIDEST]).max(axis=0)
+        sizes = np.abs(self.components[:MAX_FIGURE_COLUMNS]).max(axis=0)
         loadings = self.components.T.tolist()
         ends = () if self.ends is None else self.ends.tolist()
         heads = [
@@ -171,9 +175,9 @@ class PCA(Result):
                 titled("Principal components", self.dependent),
                 ("{:.3f}",),
                 head_form="{:.4g}",
-                strengths=[*[ALWAYS] * len(heads), *sizes],
+                strengths=[*[ALWAYS_SHOWN_STRENGTH] * len(heads), *sizes],
                 rest="features with small loadings",
-                widest=WIDEST,
+                widest=MAX_FIGURE_COLUMNS,
                 other_columns="components",
                 notes=tuple(notes),
             )
@@ -189,7 +193,7 @@ class PCA(Result):
 
     def document(self) -> dict[str, Any]:
         low, high = (None, None) if self.ends is None else self.ends
-        more = {"lower": low, "upper": high, "level": None if low is None else LEVEL}
+        more = {"lower": low, "upper": high, "level": None if low is None else CONFIDENCE_LEVEL}
         return Result.document(self) | more
 
 
@@ -198,7 +202,7 @@ def pca(
     k: int | None = None,
     *,
     correlation: bool = False,
-    error_rate: float = ERROR_RATE,
+    error_rate: float = TEST_ERROR_RATE,
     generator: np.random.Generator | None = None,
 ) -> PCA:
     """Compute the principal components of the covariance or the correlations.
@@ -261,7 +265,9 @@ def pca(
     values, vectors = np.linalg.eigh(moments.covariance * np.outer(units, units))
     values, components = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     sizes = np.abs(components)
-    largest = np.argmax(sizes >= (1 - TIE) * sizes.max(axis=1, keepdims=True), axis=1)
+    largest = np.argmax(
+        sizes >= (1 - MAX_TIE_DIFFERENCE) * sizes.max(axis=1, keepdims=True), axis=1
+    )
     components = components * np.where(components[np.arange(p), largest] < 0, -1.0, 1.0)[:, None]
     total = float(values.sum())
     flat = units <= 0
@@ -269,7 +275,7 @@ def pca(
         columns=release.columns,
         components=components[:k],
         explained_variance=values[:k],
-        explained_variance_ratio=values[:k] / max(total, TINY),
+        explained_variance_ratio=values[:k] / max(total, MIN_DIVISOR),
         total_variance=total,
         significant=significant_components(release, error_rate, generator),
         means=moments.means,
@@ -286,7 +292,7 @@ def pca(
 )
 def _leading(release: Release, k: int | None = None, *, correlation: bool = False) -> PCA:
     """Compute components with intervals for the command. The default is five components."""
-    limit = min(LEADING, len(release.columns)) if k is None else k
+    limit = min(MAX_PRINTED_COMPONENTS, len(release.columns)) if k is None else k
     found = pca(release, limit, correlation=correlation)
     if not shown_unasked(release):
         return found
@@ -303,13 +309,13 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
 def _over_deviation(covariance: Matrix) -> Vector:
     """Return the inverse standard deviation of each feature, or 0 for a constant feature."""
     variances = np.diag(covariance)
-    flat = variances <= SMALLEST_VARIANCE
+    flat = variances <= MIN_VARIANCE
     return np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, variances)))
 
 
 def significant_components(
     release: Release,
-    error_rate: float = ERROR_RATE,
+    error_rate: float = TEST_ERROR_RATE,
     generator: np.random.Generator | None = None,
 ) -> int | None:
     """Estimate the number of dimensions in which the covariance rises above the privacy noise.
@@ -372,23 +378,23 @@ def significant_components(
     record.refuse(release.not_released)
     if release.noise is None:
         return None
-    gaps = has_gaps(release.schema)
-    if gaps:
+    incomplete = has_gaps(release.schema)
+    if incomplete:
         least = least_rows(release)
         noisy = completed(release.schema, release.noisy(), release.intercept(), least=least)
     else:
         noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
-    corner, sums = noisy[-1, -1], noisy[:-1, -1]
-    if corner <= 0:
+    count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
+    if count_entry <= 0:
         return 0
     p = len(sums)
     draws = reading_generator(generator)
-    count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
-    centring = np.column_stack([np.eye(p), -sums / corner])
+    count = FEW_TEST_DRAWS if p > MAX_TESTED_FEATURES else TEST_DRAWS
+    centring = np.column_stack([np.eye(p), -sums / count_entry])
     whitening = np.linalg.solve(np.linalg.cholesky(centring @ centring.T), centring)
     values: Vector = np.linalg.eigvalsh(whitening @ noisy @ whitening.T)[::-1].astype(np.float64)
     noises = (release.noise.simulate(draws) for _ in range(count))
-    if gaps:
+    if incomplete:
         law = release.noise.rescaled(release.lattice.step**2)
         noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
     elif release.noise.rotation_invariant:

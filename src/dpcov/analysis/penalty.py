@@ -11,7 +11,7 @@ import numpy as np
 
 from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import target_and_features
-from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.moments import MIN_DIVISOR, Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
-SIMULATIONS = 20
-NOISE_DRAWS = 50
-UNSEEN = 0.25  # Variance added to every direction, as a fraction of its noise (measured).
-# Smallest ratio of the variance that noise alone explains to the variance that the model explains,
-# for which the largest penalty is chosen (measured).
-DROWNED = 40
-GRID = np.geomspace(1e-7, 1e3, 41)  # Penalties, in average variances of a feature.
-TINY = 1e-300
+# Number of simulated releases, and of draws of the noise alone. Source: not recorded.
+SIMULATED_RELEASES, NOISE_DRAWS = 20, 50
+# Variance of a direction that shows none, as a fraction of the noise in it. Source: tuned.
+UNDETECTED_VARIANCE = 0.25
+# Ratio of what the noise alone would explain to what the model explains, above which the largest
+# alpha is chosen. Source: tuned.
+MAX_EXPLAINED_RATIO = 40
+# Default candidates of alpha, in average variances of a feature, shape (41,).
+ALPHA_GRID = np.geomspace(1e-7, 1e3, 41)
 
 
 def ridge_alpha(
@@ -172,21 +173,25 @@ def least_risk(
         )
     draws = reading_generator(generator)
     entries, crosses = _noise(release, targets, features, draws)
-    unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
+    unseen = UNDETECTED_VARIANCE * math.sqrt(release.lattice.dimension) * entries
     if alphas is None:
-        variances = GRID * float(np.trace(truth.gram)) / len(features)
+        variances = ALPHA_GRID * float(np.trace(truth.gram)) / len(features)
         grid = variances[variances >= min(unseen, variances[-1])]
-        grid *= len(features) / max(float(truth.weights.sum()), TINY)
+        grid *= len(features) / max(float(truth.weights.sum()), MIN_DIVISOR)
     else:
         grid = np.asarray(alphas, np.float64)
     risk = _sampling_risk(truth, grid, max(1.0, fewest_rows(release, [*targets, *features])))
-    for made in islice(repeated(release, draws), SIMULATIONS):
+    for made in islice(repeated(release, draws), SIMULATED_RELEASES):
         again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
-        risk += (squared_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
+        risk += (squared_errors(truth, again, grid) + unseen * lengths) / SIMULATED_RELEASES
     best = float(grid[int(np.argmin(risk))])
     by_noise = _explained(truth, crosses, best) / len(crosses)
-    return float(grid.max()) if by_noise > DROWNED * _explained(truth, truth.cross, best) else best
+    return (
+        float(grid.max())
+        if by_noise > MAX_EXPLAINED_RATIO * _explained(truth, truth.cross, best)
+        else best
+    )
 
 
 def _noise(
@@ -225,7 +230,7 @@ def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleM
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
     """Return the sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
     values, vectors = problem.spectrum()
-    along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, TINY)[:, None]
+    along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, MIN_DIVISOR)[:, None]
     return float(np.sum(along))
 
 
@@ -259,7 +264,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     errors = np.concatenate([moved(release, errors) for errors in plausible.errors()])
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
-    share = min(1.0, variance / max(away**2, TINY))
+    share = min(1.0, variance / max(away**2, MIN_DIVISOR))
     return float(-away * share * moments.scales[target])
 
 
@@ -293,5 +298,5 @@ def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
     """Return the (a,) increases of the mean squared error by the sampling error of `count` rows."""
     residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
     values, _ = truth.spectrum()
-    kept = values / np.maximum(values + 2 * alphas[:, None], TINY)
+    kept = values / np.maximum(values + 2 * alphas[:, None], MIN_DIVISOR)
     return residual * np.sum(kept**2, axis=1) / count

@@ -9,13 +9,13 @@ the variances of two directions limit their covariance. This module therefore us
 principal directions of the denoised estimate, let l_a be the variances. Each entry of the moment
 about the mean has the prior variance
 
-    v_ab = l_a l_b (1 + [a = b]) / `ROWS`
+    v_ab = l_a l_b (1 + [a = b]) / `PRIOR_ROWS`
 
-This is the variance of a Wishart matrix with `ROWS` degrees of freedom, centred at the estimate.
-Let s^2 be the variance of the noise and of the clipping bias (`denoise.clipped`). An error is then
-multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance l_a is at
-least the standard deviation of its noise (`LEAST`), because a smaller variance cannot be
-distinguished from 0.
+This is the variance of a Wishart matrix with `PRIOR_ROWS` degrees of freedom, centred at the
+estimate. Let s^2 be the variance of the noise and of the clipping bias (`denoise.clipped`). An
+error is then multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance
+l_a is at least the standard deviation of its noise (`MIN_DIRECTION_SNR`), because a smaller
+variance cannot be distinguished from 0.
 
 With 100 or more features, the denoised estimate is much more accurate than the noise in all
 directions below the noise level. Stein's estimate gives its total squared error
@@ -35,7 +35,7 @@ from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import denoise, left_of_noise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount
@@ -48,19 +48,26 @@ if TYPE_CHECKING:
     from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
 
-DRAWS = 519  # Number of draws: 2.5% of 519 + 1 is a whole number, so quantiles are ranks.
-FEW_DRAWS = 119  # Smallest number of draws, for large matrices.
-DRAWN_NUMBERS = 10**7  # Largest number of entries in all simulated matrices together.
-BATCH_NUMBERS = 2**21  # Largest number of entries of simulated matrices in memory.
-PSEUDO_NUMBERS = 5 * 10**5  # Number of simulated rows, times the squared order of the matrix.
-FEWEST_ROWS, MOST_ROWS = 1000, 5000  # Limits of the number of simulated rows.
-ROUNDED = 20_251_124  # Seed of random numbers that must be the same in every call.
-SAFETY = 1.1  # Factor of sampling errors, because columns can share long tails (measured).
-# Degrees of freedom of the prior. 1 gives wider intervals, and 9 gives shorter ones (measured on
-# the tables for tuning).
-ROWS = 3.0
-LEAST = 1.0  # Smallest variance of a direction, in standard deviations of its noise.
-FEWER = 10.0  # Divisor of LEAST, after the products that must be 0 are set to 0.
+# Number of simulated errors, and the smallest number for large matrices: 2.5% of 520 and of 120 are
+# whole numbers.
+ERROR_DRAWS, MIN_ERROR_DRAWS = 519, 119
+# Number of entries of all drawn matrices above which there are fewer errors. The limit saves time.
+MAX_DRAWN_ENTRIES = 10**7
+# Largest number of entries of the matrices in memory at once: 16 MiB.
+MAX_BATCH_ENTRIES = 2**21
+# Number of pseudo-rows times d^2. Source: not recorded.
+PSEUDO_ROW_ENTRIES = 5 * 10**5
+# Smallest and largest number of pseudo-rows. Source: not recorded.
+MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS = 1000, 5000
+# Seed of the draws of rounding and sampling errors, so that the other draws stay the same.
+ROUNDING_SEED = 20_251_124
+# Factor of the sampling errors, for tails that columns have in common. Source: tuned.
+SAMPLING_ERROR_FACTOR = 1.1
+# Degrees of freedom of the prior. Source: tuned; 1 gives wider and 9 gives shorter intervals.
+PRIOR_ROWS = 3.0
+# Smallest variance of a direction, in standard deviations of its noise, and the divisor of this
+# limit after products of categories become 0. Source: not recorded.
+MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
 
 
 class PlausibleMoments:
@@ -104,7 +111,7 @@ class PlausibleMoments:
         *,
         sampling: bool,
         generator: np.random.Generator,
-        draws: int = DRAWS,
+        draws: int = ERROR_DRAWS,
         alone: bool = False,
     ) -> None:
         record.refuse(record.law_reason(release))
@@ -116,13 +123,15 @@ class PlausibleMoments:
         self._directions = None if alone else _Directions(release, self._law)
         if self._directions is None:
             self.center = starting_point(release)
-            self._clip = Clip(release, release.mapped(self.center))
+            self._clip = ClippingBias(release, release.mapped(self.center))
         else:
             self.center = release.unmapped(self._directions.center)
             self._clip = self._directions.clip
         self._rounding = RoundingErrors(release, self.center)
-        self._off = np.random.default_rng(ROUNDED)  # separate, so that rounding changes no draw
-        self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
+        self._off = np.random.default_rng(
+            ROUNDING_SEED
+        )  # separate, so that rounding changes no draw
+        self.draws = min(max(MAX_DRAWN_ENTRIES // self.center.size, MIN_ERROR_DRAWS), draws)
         if self._directions is not None and has_gaps(release.schema):
             self.center = possible(release, self.center, self._few())
         self._sampling = np.zeros((self.draws, 1, 1))
@@ -158,7 +167,7 @@ class PlausibleMoments:
             Sampling errors, or zeros without `sampling`.
 
         """
-        size = max(1, BATCH_NUMBERS // self.center.size)
+        size = max(1, MAX_BATCH_ENTRIES // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
             drawn = (self._noise(self._generator, self._off) for _ in range(start, stop))
@@ -167,9 +176,9 @@ class PlausibleMoments:
 
     def _few(self) -> Matrix:
         """Return (b, d, d) errors that include sampling and are the same in every call."""
-        draws = np.random.default_rng(ROUNDED)
-        noise = np.stack([self._noise(draws, draws)[0] for _ in range(FEW_DRAWS)])
-        return noise + sampling_errors(self._release, FEW_DRAWS, draws)
+        draws = np.random.default_rng(ROUNDING_SEED)
+        noise = np.stack([self._noise(draws, draws)[0] for _ in range(MIN_ERROR_DRAWS)])
+        return noise + sampling_errors(self._release, MIN_ERROR_DRAWS, draws)
 
     def _noise(
         self, draws: np.random.Generator, rounding_draws: np.random.Generator
@@ -177,16 +186,16 @@ class PlausibleMoments:
         noise = self._law.simulate(draws)
         if self._directions is not None:
             noise = self._directions.left(noise)
-        noise -= self._clip.drawn(draws)
-        noise[-1, -1] = self._of_corner(noise, draws)
-        more, rounding = self._clip.more(draws), self._rounding.draw(rounding_draws)
+        noise -= self._clip.draw_shape_error(draws)
+        noise[-1, -1] = self._count_error(noise, draws)
+        more, rounding = self._clip.draw_total_error(draws), self._rounding.draw(rounding_draws)
         whole = self._release.unmapped(noise - more) + rounding
         if self._directions is None:
             return whole, whole
         kept = self._directions.kept(noise) - more
         return self._release.unmapped(kept) + rounding, whole
 
-    def _of_corner(self, noise: Matrix, draws: np.random.Generator) -> float:
+    def _count_error(self, noise: Matrix, draws: np.random.Generator) -> float:
         """Return the error of the row-count entry.
 
         The error is 0 if the number of rows is public. If the release has a separate noisy count,
@@ -222,21 +231,21 @@ class _Directions:
         moment = release.mapped(release.with_count(release.second_moment()))
         if release.has_intercept:  # the row-count entry is at least the entry of one row
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
-        self.clip = Clip(release, moment)
+        self.clip = ClippingBias(release, moment)
         self._release, self._law = release, law
-        least = LEAST * np.sqrt(law.diagonal_variance)
+        least = MIN_DIRECTION_SNR * np.sqrt(law.diagonal_variance)
         self.center, self._values, self._vectors = _varying(moment, free, least)
         if self._structure is not None:  # products of two levels of the same column are 0
             nearest = self._structure.nearest(self.center)
-            self.center = _varying(nearest, free, least / FEWER)[0]
+            self.center = _varying(nearest, free, least / STRUCTURE_SNR_DIVISOR)[0]
 
     @cached_property
     def _left(self) -> Matrix:
         """Factors by which shrinkage reduces the noise in each entry, shape (q, q)."""
-        drowned = self._values <= np.median(self._values) + self._law.detectable
-        among = np.outer(drowned, drowned)
+        hidden = self._values <= np.median(self._values) + self._law.detectable
+        among = np.outer(hidden, hidden)
         seen = 1 - float(np.mean(among))  # fraction of the entries that shrinkage does not change
-        share = left_of_noise(self._release, np.random.default_rng(ROUNDED))
+        share = left_of_noise(self._release, np.random.default_rng(ROUNDING_SEED))
         return np.where(among, np.sqrt(max((share - seen) / (1 - seen), 1 / among.size)), 1.0)
 
     @cached_property
@@ -244,7 +253,7 @@ class _Directions:
         """Factors by which the prior `v_ab` reduces the error in each entry, shape (q, q)."""
         diagonal, other = _variances(self._law)
         own = np.eye(len(self._values))
-        prior = np.outer(self._values, self._values) * (1 + own) / ROWS
+        prior = np.outer(self._values, self._values) * (1 + own) / PRIOR_ROWS
         noise = (other + (diagonal - other) * own) * self._left**2
         noise += self.clip.variances(self._vectors)
         return np.asarray(np.sqrt(prior / (prior + noise)))
@@ -357,16 +366,16 @@ def estimate(release: Release) -> Matrix:
         Second moment in squared units of an encoded row.
 
     """
-    draws = np.random.default_rng(ROUNDED)
-    gaps = has_gaps(release.schema)
+    draws = np.random.default_rng(ROUNDING_SEED)
+    incomplete = has_gaps(release.schema)
     if release.noise is None:
         matrix = release.with_count(release.second_moment())
         return (
-            possible(release, matrix, sampling_errors(release, FEW_DRAWS, draws))
-            if gaps
+            possible(release, matrix, sampling_errors(release, MIN_ERROR_DRAWS, draws))
+            if incomplete
             else matrix
         )
-    if gaps:
+    if incomplete:
         return PlausibleMoments(release, sampling=False, generator=draws).center
     law = release.noise.rescaled(release.lattice.step**2)
     return release.unmapped(_Directions(release, law).center)
@@ -397,7 +406,7 @@ def _plain(release: Release) -> Matrix:
     if release.lengths is None:
         return release.noisy()
     whole = release if release.denoise != "none" else denoise(release, "project")
-    taken = Clip(release, release.mapped(whole.second_moment())).expected()
+    taken = ClippingBias(release, release.mapped(whole.second_moment())).expected()
     return release.unmapped(release.noisy_mapped() + taken)
 
 
@@ -426,7 +435,7 @@ def sampling_errors(release: Release, draws: int, generator: np.random.Generator
     rows = _weighted_rows(release, generator)
     weights = generator.standard_normal((draws, len(rows)))
     weights -= weights.mean(axis=1, keepdims=True)
-    weights *= SAFETY
+    weights *= SAMPLING_ERROR_FACTOR
     d = rows.shape[1]
     errors = np.empty((draws, d, d))
     for j in range(d):
@@ -452,15 +461,17 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
     low = np.array([-1.0 if feature.name in numeric else 0.0 for feature in features])
     means = np.clip(moments.encoded, low, 1.0)
     d = release.lattice.dimension
-    count = max(int(np.clip(PSEUDO_NUMBERS // d**2, FEWEST_ROWS, MOST_ROWS)), 4 * (d - 1))
+    count = max(
+        int(np.clip(PSEUDO_ROW_ENTRIES // d**2, MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS)), 4 * (d - 1)
+    )
     rows = means + pseudo_rows(means, moments.covariance, low, count, generator)
     if has_gaps(release.schema):
-        rows = _with_gaps(release, rows, generator)
+        rows = _with_missing_cells(release, rows, generator)
     whole = np.column_stack([rows, np.full(count, release.intercept())])
     return whole * (moments.count / count) ** 0.25
 
 
-def _with_gaps(release: Release, rows: Matrix, generator: np.random.Generator) -> Matrix:
+def _with_missing_cells(release: Release, rows: Matrix, generator: np.random.Generator) -> Matrix:
     """Remove cells at random, as often as cells are missing in the release.
 
     Parameters

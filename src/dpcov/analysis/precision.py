@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.declared import ALPHA, FEATURES, Option, command, section
+from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, command, section
 from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
@@ -19,9 +19,9 @@ from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
-from dpcov.core.show.table import LONGEST, Row, Table, beside, square, square_columns
+from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.releases import MIN_VARIANCE
 from dpcov.releases.pairwise import fewest_rows, rows_by_pair
 
 if TYPE_CHECKING:
@@ -29,12 +29,18 @@ if TYPE_CHECKING:
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
+# Number of penalties of the path. Source: not recorded.
 PATH_LENGTH = 25
-PATH_END = 0.5  # Smallest alpha of the path, divided by sqrt(log p / n).
-GAMMA = 0.5  # Parameter of the extended BIC (Foygel and Drton 2010).
-MOST_SIMULATED = 20  # Largest number of features with stability by default.
-STABILITY = 20  # Number of releases that are simulated for the stability.
-CLEAR = 10.0  # Smallest ratio of variance to noise of a feature in the graph.
+# Smallest penalty of the path, divided by sqrt(log p / n). Source: not recorded.
+MIN_PATH_ALPHA = 0.5
+# Parameter of the extended BIC. Source: Foygel and Drton (2010).
+EBIC_GAMMA = 0.5
+# Largest number of features with stability by default, because each release takes long.
+MAX_STABILITY_FEATURES = 20
+# Number of releases that are simulated for the stability. Source: not recorded.
+STABILITY_RELEASES = 20
+# Smallest ratio of variance to noise of a feature in the graph. Source: not recorded.
+MIN_FEATURE_SNR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +220,7 @@ class SparsePrecision(Result):
         edges, p = self.edges, len(self.columns)
         stable = self.shares is not None
         rows: list[Row] = []
-        for edge in edges[:LONGEST]:
+        for edge in edges[:MAX_FULL_ROWS]:
             figures = [edge.partial_correlation, edge.stability][: 1 + stable]
             rows.append((f"{edge.first} - {edge.second}", figures))
         notes = [
@@ -257,8 +263,8 @@ class SparsePrecision(Result):
 @command(
     "precision",
     "Which columns are related given all the others (sparse inverse covariance).",
-    alpha=ALPHA,
-    features=FEATURES,
+    alpha=ALPHA_OPTION,
+    features=FEATURES_OPTION,
     correlation=Option(
         "--covariance", "Penalise the covariance, not the correlations.", bool, read=not_
     ),
@@ -357,8 +363,8 @@ def precision(
     problem = _Problem.of(release, features, correlation=correlation)
     solution = _along_path(problem, release) if alpha is None else problem.solution(alpha)
     if draws is None:
-        quick = release.noise is not None and len(problem.at) <= MOST_SIMULATED
-        draws = STABILITY if quick else 0
+        quick = release.noise is not None and len(problem.at) <= MAX_STABILITY_FEATURES
+        draws = STABILITY_RELEASES if quick else 0
     shares = None
     if draws > 0:
         shares = _shares(release, problem, solution, draws, reading_generator(generator))
@@ -553,14 +559,14 @@ class _Problem:
         every = np.diag(moments.covariance)
         noise = noise_of_entries(release)
         if flat is None:
-            flat = [j for j in wanted if every[j] <= SMALLEST_VARIANCE]
-            drowned = [j for j in wanted if every[j] < CLEAR * noise[j]]
-            if features is None and len(wanted) - len(drowned) >= 2:
-                flat = drowned
+            flat = [j for j in wanted if every[j] <= MIN_VARIANCE]
+            hidden = [j for j in wanted if every[j] < MIN_FEATURE_SNR * noise[j]]
+            if features is None and len(wanted) - len(hidden) >= 2:
+                flat = hidden
         at = [j for j in wanted if j not in flat]
         if not at:
             raise ReleaseError("None of these features varies in the release.")
-        variances = np.maximum(every[at], SMALLEST_VARIANCE)
+        variances = np.maximum(every[at], MIN_VARIANCE)
         deviations = np.sqrt(variances) if correlation else np.ones(len(at))
         matrix = moments.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
         size = float(np.trace(matrix)) / len(at)
@@ -626,8 +632,8 @@ def _along_path(problem: _Problem, release: Release) -> _Fit:
     if largest == 0:
         return problem.solution(1.0)
     count = problem.effective_count(release)
-    price = np.log(count) + 4 * GAMMA * np.log(p)
-    smallest = min(PATH_END * np.sqrt(np.log(p) / count) * problem.size, largest)
+    price = np.log(count) + 4 * EBIC_GAMMA * np.log(p)
+    smallest = min(MIN_PATH_ALPHA * np.sqrt(np.log(p) / count) * problem.size, largest)
     best = last = problem.solution(largest)
     lowest = count * best.misfit(problem.matrix)
     for alpha in np.geomspace(largest, smallest, PATH_LENGTH)[1:]:

@@ -10,11 +10,13 @@ import scipy
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
 
-# Largest variance of a feature, as a fraction of the variance that the bounds and the mean allow.
-# With a fraction of 1, the feature would only have the two values at the bounds.
-MOST_OF_THE_VARIANCE = 0.99
-EDGE = 1e-6  # Smallest distance of a mean from its bound, in widths of the bounds.
-RANK = 1e-10  # Largest eigenvalue that counts as 0, as a fraction of the largest eigenvalue.
+# Largest variance, as a fraction of the variance that the bounds allow for the mean. With the whole
+# variance, a column would have two values only. Source: not recorded.
+MAX_VARIANCE_FRACTION = 0.99
+# Smallest distance of a mean from its bound, in widths of the bounds. Source: not recorded.
+MIN_BOUND_DISTANCE = 1e-6
+# Largest eigenvalue that counts as 0, as a fraction of the largest one. Source: not recorded.
+RANK_TOLERANCE = 1e-10
 
 
 def pseudo_rows(
@@ -61,15 +63,17 @@ def pseudo_rows(
     ranks = normals.argsort(axis=0).argsort(axis=0)
     chances = (np.arange(count) + 0.5) / count
     width = 1 - low
-    shares = np.clip((means - low) / width, EDGE, 1 - EDGE)
+    shares = np.clip((means - low) / width, MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE)
     possible = shares * (1 - shares)
-    variances = np.clip((deviations / width) ** 2, EDGE**2, MOST_OF_THE_VARIANCE * possible)
+    variances = np.clip(
+        (deviations / width) ** 2, MIN_BOUND_DISTANCE**2, MAX_VARIANCE_FRACTION * possible
+    )
     weights = possible / variances - 1
     rows = np.empty((count, len(means)))
     for j, (share, weight) in enumerate(zip(shares, weights, strict=True)):
         quantiles = scipy.special.betaincinv(share * weight, (1 - share) * weight, chances)
         quantiles = quantiles - quantiles.mean()
-        rows[:, j] = (quantiles / max(float(quantiles.std()), EDGE**2))[ranks[:, j]]
+        rows[:, j] = (quantiles / max(float(quantiles.std()), MIN_BOUND_DISTANCE**2))[ranks[:, j]]
     return _with_covariance(rows, correlation) * deviations
 
 
@@ -95,7 +99,7 @@ def _with_covariance(rows: Matrix, covariance: Matrix) -> Matrix:
 
     """
     root = _root(rows.T @ rows / len(rows))
-    inverse = np.linalg.pinv(root, rcond=np.sqrt(RANK), hermitian=True)
+    inverse = np.linalg.pinv(root, rcond=np.sqrt(RANK_TOLERANCE), hermitian=True)
     return rows @ inverse @ _root(root @ covariance @ root) @ inverse
 
 

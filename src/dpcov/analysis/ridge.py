@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import LEVEL, RULE
-from dpcov.analysis.declared import ALPHA, FEATURES, TARGET, Option, command
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, RULE_TEXT
+from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.intervals import shown_unasked, stated
 from dpcov.analysis.moments import require_matrix, spreads
@@ -19,8 +19,8 @@ from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.analysis.statistics import Coefficients
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import AtLeast0, check
-from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Row, Table, beside, rows_of
+from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
+from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
 from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.persons import dependent, titled
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-INTERCEPT = "(intercept)"
-COVERS = "Std. errors combine sampling error and privacy noise, for the coefficients at this alpha."
+INTERCEPT_NAME = "(intercept)"
+COEFFICIENT_ERRORS_NOTE = (
+    "Std. errors combine sampling error and privacy noise, for the coefficients at this alpha."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +111,11 @@ class Ridge(Result):
     penalty: Penalty
     r_squared: float
     standard_errors: Vector | None
-    schema: Schema = field(metadata=OMITTED)
-    spreads: Vector = field(metadata=OMITTED)
-    why: str = field(default="", metadata=OMITTED)
+    schema: Schema = field(metadata=OMITTED_FIELD)
+    spreads: Vector = field(metadata=OMITTED_FIELD)
+    why: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
-    dependent: str = field(default="", metadata=OMITTED)
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
 
     @property
     def effects(self) -> Vector:
@@ -196,9 +198,14 @@ class Ridge(Result):
                 ],
                 titled(f"Ridge regression of {self.target}", self.dependent * told),
                 (*["{:.5g}"] * 4, "{:.3g}"),
-                strengths=[ALWAYS, *np.abs(self.effects)],
+                strengths=[ALWAYS_SHOWN_STRENGTH, *np.abs(self.effects)],
                 rest="features with small effects",
-                notes=(facts, *[COVERS] * told, *[self.why] * bool(self.why), *self._below()),
+                notes=(
+                    facts,
+                    *[COEFFICIENT_ERRORS_NOTE] * told,
+                    *[self.why] * bool(self.why),
+                    *self._below(),
+                ),
             )
         ]
 
@@ -218,16 +225,18 @@ class Ridge(Result):
         return beside(self._figures(), more)
 
     def document(self) -> dict[str, Any]:
-        low, high = self.conf_int(LEVEL).T
-        more = {"lower": low, "upper": high, "level": LEVEL, "effects": self.effects}
+        low, high = self.conf_int(CONFIDENCE_LEVEL).T
+        more = {"lower": low, "upper": high, "level": CONFIDENCE_LEVEL, "effects": self.effects}
         return Result.document(self) | more
 
     def _below(self) -> tuple[str, ...]:
         """Return a sentence that lists the coefficients below the noise level, if there are any."""
-        names = [INTERCEPT, *self.columns]
+        names = [INTERCEPT_NAME, *self.columns]
         below = [] if self.below_noise is None else self.below_noise.tolist()
         found = [name for name, flagged in zip(names, below, strict=False) if flagged]
-        return (f"Below the noise level, because {RULE}: {', '.join(found)}.",) if found else ()
+        return (
+            (f"Below the noise level, because {RULE_TEXT}: {', '.join(found)}.",) if found else ()
+        )
 
     def _figures(self) -> Table:
         columns = {
@@ -235,7 +244,7 @@ class Ridge(Result):
             "std err": self._errors(),
             **dict(zip(("lower", "upper"), self.conf_int().T, strict=True)),
         }
-        return Table(("", *columns), rows_of((INTERCEPT, *self.columns), *columns.values()))
+        return Table(("", *columns), rows_of((INTERCEPT_NAME, *self.columns), *columns.values()))
 
     def _errors(self) -> Vector:
         """Return the (k + 1,) standard errors, or NaN if there are none."""
@@ -303,9 +312,9 @@ class RidgePath:
     "ridge",
     "Predict a column from others by ridge regression.",
     "--target age",
-    target=TARGET,
-    alpha=ALPHA,
-    features=FEATURES,
+    target=TARGET_OPTION,
+    alpha=ALPHA_OPTION,
+    features=FEATURES_OPTION,
     penalty=Option("--penalty", "Units in which coefficients are penalised.", choices=PENALTIES),
 )
 def ridge(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import section
-from dpcov.analysis.expected import NO_LAW
+from dpcov.analysis.expected import UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import reading_generator
 from dpcov.core.show.result import Picture, Result
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
-DRAWS, FEW_DRAWS = 199, 59
-MANY_FEATURES = 60
-LEVEL = 0.95
-ENCODED = "Features are encoded: half the width of a column's bounds is 1, a level is 0 or 1."
-DROWNED = (
+# Numbers of simulated noise matrices, for few and for many features: 5% of 200 and of 60 are whole
+# numbers.
+FLOOR_DRAWS, FEW_FLOOR_DRAWS = 199, 59
+# Number of features above which the floor uses fewer matrices, because each one takes long.
+MAX_FLOOR_FEATURES = 60
+ENCODING_NOTE = "Features are encoded: half the width of a column's bounds is 1, a level is 0 or 1."
+NO_SIGNAL_WARNING = (
     "Nothing on this page rises clearly above the privacy noise: take its figures for guesses. A "
     "larger epsilon, more rows or fewer columns would help."
 )
@@ -60,12 +63,12 @@ class NoisySpectrum(Result):
 
     @property
     def caution(self) -> str | None:
-        return DROWNED if self.above == 0 else None
+        return NO_SIGNAL_WARNING if self.above == 0 else None
 
     def tables(self) -> list[Table]:
         total = max(float(self.denoised.sum()), 1e-300)
         names = map(str, range(1, len(self.denoised) + 1))
-        floor = NO_LAW
+        floor = UNKNOWN_ERROR_MESSAGE
         if self.floor is not None:
             floor = (
                 f"{self.above} of {len(self.denoised)} directions rise above the noise floor, "
@@ -79,7 +82,7 @@ class NoisySpectrum(Result):
                 ("{:.4g}", "{:.1%}", "{:.4g}"),
                 strengths=self.denoised,
                 rest="eigenvalues",
-                notes=(ENCODED, floor),
+                notes=(ENCODING_NOTE, floor),
             )
         ]
 
@@ -127,10 +130,10 @@ def noisy_spectrum(
     moments = Moments.of(release)
     noisy = release.with_count(release.noisy())
     noisy = completed(release.schema, noisy, release.intercept(), least=least_rows(release))
-    corner, sums = noisy[-1, -1], noisy[:-1, -1]
+    count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
     centred = noisy[:-1, :-1]
-    if corner > 0:
-        centred = centred - np.outer(sums, sums) / corner
+    if count_entry > 0:
+        centred = centred - np.outer(sums, sums) / count_entry
     return NoisySpectrum(
         _eigenvalues(moments.covariance),
         _eigenvalues(centred / moments.count),
@@ -153,7 +156,7 @@ def _floor(
     p = len(moments.means)
     away = moments.encoded / release.intercept()
     centring = np.column_stack([np.eye(p), -away])
-    count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
+    count = FEW_FLOOR_DRAWS if p > MAX_FLOOR_FEATURES else FLOOR_DRAWS
     noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
     tops = [float(np.linalg.eigvalsh(centring @ noise @ centring.T)[-1]) for noise in noises]
-    return float(np.quantile(tops, LEVEL, method="higher")) / moments.count
+    return float(np.quantile(tops, CONFIDENCE_LEVEL, method="higher")) / moments.count

@@ -297,7 +297,7 @@ class OfRelease(_Plain):
 
 
 Name = Literal["mean", "covariance", "correlation", "eigenvalues", "explained variance"]
-NAMED: dict[str, Statistic] = {
+STATISTICS: dict[str, Statistic] = {
     "mean": Means(),
     "covariance": Covariances(),
     "correlation": Correlations(),
@@ -416,10 +416,10 @@ def coefficients(target: str, features: Sequence[str] | str | None = None) -> St
 def statistic_named(statistic: Name | Statistic | Function) -> Statistic:
     """Return the statistic for a name, for a function of a release, or for a statistic itself."""
     if isinstance(statistic, str):
-        if statistic not in NAMED:
+        if statistic not in STATISTICS:
             raise ReleaseError(
-                f"There is no statistic {statistic!r}. Choose: {', '.join(NAMED)}; or give "
+                f"There is no statistic {statistic!r}. Choose: {', '.join(STATISTICS)}; or give "
                 "coefficients(target), or a function of a release."
             )
-        return NAMED[statistic]
+        return STATISTICS[statistic]
     return statistic if isinstance(statistic, Statistic) else OfRelease(statistic)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.declared import section
-from dpcov.analysis.expected import NO_LAW
+from dpcov.analysis.expected import UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.intervals import intervals
 from dpcov.core.printable import shortened
 from dpcov.core.show.result import Found, Picture
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 TITLE = "The strongest correlations"
-PAIRS, DRAWN = 20, 15
-LEVEL = 0.95
+# Largest numbers of pairs in the table and in the picture.
+MAX_TABLE_PAIRS, MAX_PLOT_PAIRS = 20, 15
 
 
 @section(
@@ -43,15 +43,15 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
     i, j = i[apart], j[apart]
     if not len(i):
         raise ReleaseError("There are no two columns to compare.")
-    order = np.argsort(-np.abs(matrix[i, j]), kind="stable")[:PAIRS]
+    order = np.argsort(-np.abs(matrix[i, j]), kind="stable")[:MAX_TABLE_PAIRS]
     i, j = i[order], j[order]
     low = high = values = matrix[i, j]
     cells: list[list[Cell]] = [[value] for value in values.tolist()]
-    heads, note, below = ("pair", "correlation", "95% interval", ""), NO_LAW, None
+    heads, note, below = ("pair", "correlation", "95% interval", ""), UNKNOWN_ERROR_MESSAGE, None
     title = TITLE
     if release.noise is not None:
         title = titled(TITLE, dependent(release))
-        found = intervals(release, "correlation", LEVEL, generator=generator)
+        found = intervals(release, "correlation", CONFIDENCE_LEVEL, generator=generator)
         low, high, note = found.low[i, j], found.high[i, j], found.covering
         below = found.below_noise[i, j]
         for row, a, b, flag in zip(cells, low, high, flags(below), strict=True):
@@ -60,10 +60,10 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
     rows = [(" - ".join(pair), row) for pair, row in zip(named, cells, strict=True)]
     table = Table(heads[: len(cells[0]) + 1], rows, title, ("{:+.3f}",), notes=(note,))
     drawn = {
-        "names": [" - ".join(map(shortened, pair)) for pair in named[:DRAWN]],
-        "values": values[:DRAWN],
-        "low": low[:DRAWN],
-        "high": high[:DRAWN],
-        "below": None if below is None else below[:DRAWN],
+        "names": [" - ".join(map(shortened, pair)) for pair in named[:MAX_PLOT_PAIRS]],
+        "values": values[:MAX_PLOT_PAIRS],
+        "low": low[:MAX_PLOT_PAIRS],
+        "high": high[:MAX_PLOT_PAIRS],
+        "below": None if below is None else below[:MAX_PLOT_PAIRS],
     }
     return Found([table], {}, drawn=Picture("pairs", drawn))

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.drowned import deviations, drowned, means_below_noise
 from dpcov.analysis.expected import (
-    NO_LAW,
-    NOTHING_SHOWS,
+    NO_SIGNAL_MESSAGE,
+    UNKNOWN_ERROR_MESSAGE,
     correlation_errors,
     correlations_below_noise,
     half_widths,
 )
+from dpcov.analysis.noise_warnings import deviations, means_below_noise, noise_warnings
 from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def summary(release: Release) -> Found:
     """Return the summary that `dpcov show` prints."""
     accuracy, errors = _accuracy(release)
-    below = [sentence for sentence in drowned(release) if sentence != release.not_released]
+    below = [sentence for sentence in noise_warnings(release) if sentence != release.not_released]
     notes, described = [*large_delta(release), *below, *accuracy], facts(release)
     document = {
         **carried(release),
@@ -63,7 +63,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
     if below is not None:
         stated["correlations_below_noise"] = int(below[pairs].sum())
     if found is None:
-        return [NOTHING_SHOWS if release.uninformative else NO_LAW], stated
+        return [NO_SIGNAL_MESSAGE if release.uninformative else UNKNOWN_ERROR_MESSAGE], stated
     errors = found.errors[pairs]
     reach = half_widths(errors)
     for name, sizes in (("standard_error", errors), ("half_width", reach)):
@@ -103,7 +103,7 @@ def facts(release: Release) -> Table:
     found = {
         "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
         **_size(release),
-        **_gaps(release),
+        **_rows_by_column(release),
         "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
@@ -150,13 +150,13 @@ def _size(release: Release) -> dict[str, str]:
     return public or {"rows": _private_count(release)}
 
 
-def _gaps(release: Release) -> dict[str, str]:
+def _rows_by_column(release: Release) -> dict[str, str]:
     """Return the number of rows without a missing cell, for each column with missing cells."""
-    told = [
+    counts = [
         f"{name} {(1 - share) * release.count():.0f} ({share:.1%} missing)"
         for name, share in missing_shares(release).items()
     ]
-    return {"rows by column": ", ".join(told)} if told else {}
+    return {"rows by column": ", ".join(counts)} if counts else {}
 
 
 def _private_count(release: Release) -> str:

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix, Vector
     from dpcov.releases import Release
 
-CALIBRATION = 2000  # Number of rows in the calibration of the level fractions.
-ROUNDS = 50
-LEAST_DAMPING = 1e-9
+# Smallest number of rows for which the frequencies of the categories are made right.
+MIN_CALIBRATION_ROWS = 2000
+# Number of rounds that make them right. Source: not recorded.
+CALIBRATION_ROUNDS = 50
+# Smallest variance per row below which a direction counts as noise. Source: not recorded.
+MIN_DAMPING = 1e-9
 
 
 def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
@@ -91,7 +94,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     """
     check("n", n, Count, ReleaseError)
     require_matrix(release)
-    sampler = Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
+    sampler = Sampler(release, max(n, MIN_CALIBRATION_ROWS), np.random.default_rng(seed))
     return stamped(release, sampler.table().slice(0, n))
 
 
@@ -100,7 +103,7 @@ class Rows(Result):
     """Synthetic rows as a result that prints only its cells."""
 
     rows: pa.Table
-    told = False
+    has_sentences = False
 
     def arrow(self) -> pa.Table:
         return self.rows
@@ -299,16 +302,16 @@ def _plain(cell: Any) -> Any:
 def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
     """Return the variance per row below which a direction is noise, for damped regressions."""
     if release.noise is None:
-        return LEAST_DAMPING
+        return MIN_DAMPING
     noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
     noise = moved(release, noise)
-    return max(LEAST_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
+    return max(MIN_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
 
 
 def _calibrated(chances: Matrix, shares: Vector) -> Matrix:
     """Return (m, l) probabilities near `chances` whose column averages are `shares`."""
     chances = np.clip(chances, 1e-9, 1.0)
-    for _ in range(ROUNDS):
+    for _ in range(CALIBRATION_ROUNDS):
         chances = chances / chances.sum(axis=1, keepdims=True)
         chances = chances * (shares / np.maximum(chances.mean(axis=0), 1e-300))
     return chances / chances.sum(axis=1, keepdims=True)

@@ -5,25 +5,28 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from dpcov import denoise as denoising
-from dpcov.api.ledger import Ledger
+from dpcov.api.about import about, file_hash, schema_hash
+from dpcov.api.ledger import About, Ledger, finish_or_warn, require_countable
 from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.ledger_rule import Count as LedgerCount
 from dpcov.core.parameters import Count
 from dpcov.core.privacy import (
     BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
+    PureDP,
     budget_warnings,
 )
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
-from dpcov.mechanisms import RETIRED, Mechanism, MechanismOptions, count, mechanism_named
+from dpcov.mechanisms import RETIRED_MECHANISMS, Mechanism, MechanismOptions, count, mechanism_named
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable, require_enough
 from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
@@ -69,6 +72,9 @@ class PreparedRelease:
     part_of : str or None
         Column of a grouped release, if this release is a part of one.
 
+    about : About
+        Description of the release for the ledger.
+
     """
 
     rows: Rows
@@ -79,13 +85,14 @@ class PreparedRelease:
     ledger: Ledger | None = None
     where: tuple[str, ...] = ()
     part_of: str | None = None  # the column of a grouped release, which records the spend of all
+    about: About = field(default_factory=About)
 
     @property
     def guarantee(self) -> Guarantee:
         return self.laws.guarantee
 
     def run(self) -> Release:
-        """Record the budget, then make and denoise the release.
+        """Record the budget, make and denoise the release, and record that it is finished.
 
         Returns
         -------
@@ -98,13 +105,52 @@ class PreparedRelease:
             The release is a part of a grouped release, which records the budget of all parts.
 
         """
+        made, entry = self.draw()
+        self.finish(entry, [file_hash(one.to_text()) for one in made.values() if entry is not None])
+        return made[""]
+
+    def draw(self) -> tuple[dict[str, Release], int | None]:
+        """Record the budget, then make and denoise the release.
+
+        Returns
+        -------
+        tuple of dict and int or None
+            Release under an empty name, and the number of the ledger's entry.
+
+        Raises
+        ------
+        LedgerError
+            The release is a part of a grouped release.
+
+        """
         if self.part_of is not None:
             raise LedgerError(
                 f"This request is one group of a release by {self.part_of!r}. Run the whole "
                 "grouped request, which records the budget of all groups once."
             )
-        self.book(self.guarantee, note=self.mechanism.name)
-        return self._draw()
+        entry = self.book(self.guarantee, note=self.mechanism.name, mu=self.laws.mu)
+        return {"": self._draw()}, entry
+
+    def finish(
+        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
+    ) -> None:
+        """Record in the ledger that the release is finished.
+
+        Parameters
+        ----------
+        entry : int or None
+            Number of the entry. None without a ledger.
+
+        hashes : sequence of str
+            SHA-256 hashes of the release files.
+
+        schema : str, optional
+            Name of the schema, if the request has only its content.
+
+        """
+        if self.ledger is not None and entry is not None:
+            described = self.about if schema is None else replace(self.about, schema=schema)
+            finish_or_warn(self.ledger, entry, hashes, described)
 
     def _draw(self) -> Release:
         """Make and denoise the release, and close the data source."""
@@ -121,7 +167,7 @@ class PreparedRelease:
         made = replace(made, provenance={**made.provenance, **told})
         return denoising.denoise(made, self.request.denoise, generator=simulation_generator(seed))
 
-    def book(self, guarantee: Guarantee, *, note: str) -> None:
+    def book(self, guarantee: Guarantee, *, note: str, mu: float | None) -> int | None:
         """Record a guarantee in the ledger, if there is one, and refuse a seeded release.
 
         Parameters
@@ -132,36 +178,45 @@ class PreparedRelease:
         note : str
             Note for the ledger.
 
+        mu : float or None
+            Mu of the noise, if all of it is Gaussian.
+
+        Returns
+        -------
+        int or None
+            Number of the entry. None without a ledger.
+
         """
         if self.ledger is None:
-            return
+            return None
         if self.request.seed is not None:
             raise LedgerError(
                 "A seeded release is not private and can't be booked. "
                 "Leave out the seed or the ledger."
             )
-        self.ledger.reserve(guarantee, dataset=self.request.dataset, note=note)
+        return self.ledger.reserve(guarantee, dataset=self.request.dataset, note=note, mu=mu)
 
 
 def prepare(data: Any, request: Request) -> PreparedRelease:
     """Check a request for a release of a table from public information (see `release`)."""
     warn_of(request)
-    return prepare_rows(_opened(data, request), request)
+    data = table_of(data, request.table, request.trust_views)
+    described = about(data, request)
+    return prepare_rows(_opened(data, request), request, described)
 
 
 def warn_of(request: Request) -> None:
     """Warn of a large budget and of a former mechanism, at the caller of the caller's caller."""
     for sentence in budget_warnings(request.budget):
         warnings.warn(sentence, BudgetWarning, stacklevel=4)
-    if request.mechanism in RETIRED:
-        instead = RETIRED[request.mechanism].name
+    if request.mechanism in RETIRED_MECHANISMS:
+        instead = RETIRED_MECHANISMS[request.mechanism].name
         sentence = f"{request.mechanism} is no more: {instead} takes its place."
         warnings.warn(sentence, stacklevel=4)
 
 
 def _opened(data: Any, request: Request) -> Rows:
     """Open the data of a request with its schema and its conditions."""
-    data = table_of(data, request.table, request.trust_views)
     if request.schema is None and not holds_sums(data):  # only here: a stream can open only once
         data = open_source(data, FileOptions(), _names_of(data, request))
     schema = request.declared_schema(data)
@@ -187,25 +242,39 @@ def _names_of(data: Any, request: Request) -> tuple[str, ...]:
     return names_by_bounds(request.lower, request.upper)
 
 
-def prepare_rows(rows: Rows, request: Request) -> PreparedRelease:
+def prepare_rows(rows: Rows, request: Request, described: About) -> PreparedRelease:
     """Choose and calibrate the mechanism of a request for opened rows."""
     budget, relation = request.budget, request.relation
     refuse_rows(rows.schema, relation)
     if relation == Neighbors.REPLACE_ONE:
         rows.require_countable()
-    mechanism, reason, laws = _chosen(rows, request)
+    ledger = request.opened_ledger
+    with_mu = _needs_mu(ledger, request)
+    mechanism, reason, laws = _chosen(rows, request, with_mu)
     require_answerable(mechanism, rows)
     per_row = units_per_row(rows.schema)
-    laws = laws or calibrated(mechanism, rows.lattice(), budget, relation, per_row)
+    laws = laws or calibrated(mechanism, rows.lattice(), budget, relation, per_row, with_mu=with_mu)
     require_enough(mechanism, rows, laws)
     if mechanism.passes > 1:
         rows.require_rereadable()
+    described = replace(described, schema_sha256=schema_hash(rows.schema))
     return PreparedRelease(
-        rows, mechanism, reason, laws, request, request.opened_ledger, rows.where
+        rows, mechanism, reason, laws, request, ledger, rows.where, about=described
     )
 
 
-def _chosen(rows: Rows, request: Request) -> tuple[Mechanism, str, WithCount | None]:
+def _needs_mu(ledger: Ledger | None, request: Request) -> bool:
+    """Return True if the ledger needs Gaussian noise with a known mu for this budget."""
+    if ledger is None:
+        return False
+    account = ledger.account(request.dataset)
+    if isinstance(request.budget, PureDP):
+        require_countable(account, request.budget, None)
+        return False
+    return account.count == LedgerCount.GAUSSIAN
+
+
+def _chosen(rows: Rows, request: Request, with_mu: bool) -> tuple[Mechanism, str, WithCount | None]:
     """Return the mechanism, the reason for it, and its noise distributions if they are known."""
     named, options = request.named_mechanism, request.mechanism_options
     if named is not None:
@@ -213,7 +282,12 @@ def _chosen(rows: Rows, request: Request) -> tuple[Mechanism, str, WithCount | N
     # Only mechanisms that do not transform the rows have the option `radius`.
     again = rows.rereadable and "radius" not in options
     choice = choose(
-        rows.schema, request.budget, request.relation, goal=request.goal, rereadable=again
+        rows.schema,
+        request.budget,
+        request.relation,
+        goal=request.goal,
+        rereadable=again,
+        with_mu=with_mu,
     )
     if not options:
         return choice.mechanism, choice.reason, choice.laws
@@ -246,6 +320,8 @@ def release(
     threads: Count | None = None,
     seed: int | None = None,
     n_features: Count | None = None,
+    year: int | None = None,
+    purpose: str | None = None,
     **options: Unpack[MechanismOptions],
 ) -> Release:
     """Release the second moment of a table with differential privacy.
@@ -348,6 +424,12 @@ def release(
     n_features : int, optional
         Public number of columns of a list of rows whose bounds are single numbers. A row of another
         length is a row of missing values.
+
+    year : int, optional
+        Year of the data, for the ledger.
+
+    purpose : str, optional
+        Purpose of the release, for the ledger.
 
     **options : object
         Options of the mechanism.

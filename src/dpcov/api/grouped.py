@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dpcov.api import PreparedRelease, prepare_rows, warn_of
+from dpcov.api.about import about, file_hash, schema_hash
 from dpcov.api.ledger import Ledger
 from dpcov.api.request import Request
 from dpcov.core.parameters import Count, check
@@ -44,7 +45,7 @@ from dpcov.rows.sources.sql import table_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_EPSILON = 1000  # with a delta, e^(epsilon / 2) must fit into a float64 number
+MAX_GROUPED_EPSILON = 1000  # with a delta, e^(epsilon / 2) must fit into a float64 number
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,51 @@ class PreparedGroups:
     levels: Mapping[str, PreparedRelease]
     together: Guarantee
 
+    @property
+    def mu(self) -> float | None:
+        """Mu of all releases together, or None (docs/proofs/by.md).
+
+        Under add-remove a row changes one release. Under replace-one a row changes one release by
+        two steps, or two releases by one step each.
+        """
+        mus = [prepared.laws.mu for prepared in self.levels.values()]
+        if any(mu is None for mu in mus):
+            return None
+        return max(mu for mu in mus if mu is not None) * self.together.neighbors.sides
+
     def run(self) -> dict[str, Release]:
-        """Record the budget once, then make one release for each category."""
-        some = next(iter(self.levels.values()))
-        some.book(self.together, note=f"{some.mechanism.name} by {self.by}")
+        """Record the budget once, make one release for each category, and record the end."""
+        made, entry = self.draw()
+        self.finish(entry, [file_hash(one.to_text()) for one in made.values() if entry is not None])
+        return made
+
+    def draw(self) -> tuple[dict[str, Release], int | None]:
+        """Record the budget once, then make one release for each category.
+
+        Returns
+        -------
+        tuple of dict and int or None
+            Release of each category, and the number of the ledger's entry.
+
+        """
+        some = self._some
+        note = f"{some.mechanism.name} by {self.by}"
+        entry = some.book(self.together, note=note, mu=self.mu)
         return {
             level: replace(prepared._draw(), group=Group(self.by, level, self.together))
             for level, prepared in self.levels.items()
-        }
+        }, entry
+
+    def finish(
+        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
+    ) -> None:
+        """Record in the ledger that all releases are finished (see `PreparedRelease.finish`)."""
+        self._some.finish(entry, hashes, schema=schema)
+
+    @property
+    def _some(self) -> PreparedRelease:
+        """Release of one category, with the ledger of all."""
+        return next(iter(self.levels.values()))
 
 
 def prepare_by(data: Any, by: str | None, request: Request) -> PreparedGroups:
@@ -99,11 +137,13 @@ def prepare_by(data: Any, by: str | None, request: Request) -> PreparedGroups:
     refuse_conditions(conditions, request.relation)
     refuse_rows(whole, request.relation)
     data = table_of(data, request.table, request.trust_views)
+    described = about(data, request)
     source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
     source = rows_meeting(source, conditions)
     Rows(whole, source)  # refuses columns that do not fit the schema
     if not is_spark(source):  # one reading serves all categories, so each row has one category
         source = Kept(source, whole, once=True)
+    described = replace(described, schema_sha256=schema_hash(whole))
     columns = {**whole.columns, by: Ignored()}
     file = whole.file.model_dump(exclude={"rows"})  # this number is for the whole table
     schema = Schema.parse(whole.model_dump() | {"columns": columns, "by": None, "file": file})
@@ -112,8 +152,8 @@ def prepare_by(data: Any, by: str | None, request: Request) -> PreparedGroups:
         level = FilteredSource(source, Level(by, column, code, whole.missing))
         rows = open_rows(level, schema, threads=request.threads)
         seed = None if request.seed is None else request.seed + code
-        prepared = prepare_rows(rows, replace(of_level, seed=seed))
-        levels[label] = replace(prepared, where=conditions.texts, part_of=by)
+        prepared = prepare_rows(rows, replace(of_level, seed=seed), described)
+        levels[label] = replace(prepared, where=conditions.texts, part_of=by, about=described)
     together = request.budget
     if all(isinstance(one.guarantee.budget, PureDP) for one in levels.values()):
         together = pure_part(together)
@@ -150,6 +190,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     denoise: Method = "shrink",
     threads: Count | None = None,
     seed: int | None = None,
+    year: int | None = None,
+    purpose: str | None = None,
     **options: Unpack[MechanismOptions],
 ) -> dict[str, Release]:
     """Make one private release for each category of a column.
@@ -214,6 +256,12 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
 
     seed : int, optional
         Seed for tests. A release with a seed is not private.
+
+    year : int, optional
+        Year of the data, for the ledger.
+
+    purpose : str, optional
+        Purpose of the releases, for the ledger.
 
     **options : object
         Options of the mechanism.
@@ -291,10 +339,10 @@ def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:
         case ZCDP(rho):
             return ZCDP(round_down(exact(rho) / 4))
         case ApproxDP(epsilon, delta):
-            if epsilon > MAX_EPSILON:
+            if epsilon > MAX_GROUPED_EPSILON:
                 raise BudgetError(
                     f"Epsilon is {epsilon:g}, but a grouped release with replace-one needs at most "
-                    f"{MAX_EPSILON}. Use a smaller --epsilon."
+                    f"{MAX_GROUPED_EPSILON}. Use a smaller --epsilon."
                 )
             half = epsilon / 2 * (1 + 2.0**-50)
             factor = Fraction(1 + math.exp(half)) * (1 + Fraction(1, 2**50))

@@ -57,6 +57,8 @@ class Request:
     threads: Count | None = None
     seed: int | None = None
     n_features: Count | None = None
+    year: int | None = None
+    purpose: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from typer.main import get_command
 from dpcov.cli import completions, options
 from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.audit import app as audit_app
-from dpcov.cli.check import OFFER, check
+from dpcov.cli.check import CHECK_HINT, check
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import example, say, warn_if_seeded
@@ -141,6 +141,12 @@ def release(
             autocompletion=completions.categories,
         ),
     ] = None,
+    year: Annotated[
+        int | None, typer.Option(help="Year of the data, for the ledger.", min=1, max=9999)
+    ] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="Purpose of the release, for the ledger.")
+    ] = None,
     threads: options.Threads = None,
     sign: Annotated[
         Path | None,
@@ -186,6 +192,8 @@ def release(
         denoise=denoise,
         threads=threads,
         seed=seed,
+        year=year,
+        purpose=purpose,
         options=stated,
     )
     grouped = None if by is None and declared.by is None else prepare_by(data, by, request)
@@ -207,12 +215,13 @@ def release(
             }
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
-        say(f"note: {OFFER}", hushed or not sys.stdout.isatty())
+        say(f"note: {CHECK_HINT}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {prepared.mechanism.name} ({prepared.reason})", hushed)
         sys.stdout.flush()
+        asking = prepared if grouped is None else grouped
         with reading():
-            made = {"": prepared.run()} if grouped is None else grouped.run()
-        _save(made, outputs, signer)
+            made, entry = asking.draw()
+        asking.finish(entry, _save(made, outputs, signer), schema=shown(schema))
     level, one = list(made.items())[-1]
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
@@ -249,19 +258,27 @@ def _signer(key: Path, passphrase_file: Path | None) -> PrivateKey:
         raise KeyFileError(f"{error} Nothing was spent.") from None
 
 
-def _save(made: dict[str, Release], outputs: dict[str, Output], signer: PrivateKey | None) -> None:
+def _save(
+    made: dict[str, Release], outputs: dict[str, Output], signer: PrivateKey | None
+) -> list[str]:
     """Write each release to its file, and print each release whose file cannot be written.
 
-    No release is lost in this way, although the budget is spent.
+    No release is lost in this way, although the budget is spent. The function returns the hashes of
+    the files.
     """
+    from dpcov.api.about import file_hash
+
     failed: dict[str, OutputError] = {}
+    hashes = []
     for level, one in made.items():
+        text = _text(one, signer)
+        hashes.append(file_hash(text))
         try:
-            outputs[level].write(_text(one, signer))
+            outputs[level].write(text)
         except OutputError as error:
             failed[level] = error
     if not failed:
-        return
+        return hashes
     first = next(iter(failed.values()))
     try:
         for level in failed:

@@ -32,14 +32,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print all results as JSON.")
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write all results to a .csv or .parquet file.")
 ]
-COMMON: dict[str, tuple[Any, Any]] = {
+COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "csv": (Csv, False),
     "as_json": (Json, False),
     "out": (Out, None),
     "force": (options.Force, False),
     "quiet": (options.Quiet, False),
 }
-EXAMPLE = "people.release.json"
+EXAMPLE_RELEASE = "people.release.json"
 
 
 class Commands(TyperGroup):
@@ -71,7 +71,7 @@ class Commands(TyperGroup):
 
         analyses = typer.Typer()
         for name, declared in commands().items():
-            epilog = example(f"{name} {EXAMPLE} {declared.example}".rstrip())
+            epilog = example(f"{name} {EXAMPLE_RELEASE} {declared.example}".rstrip())
             make = analyses.command(
                 name,
                 help=declared.help,
@@ -121,7 +121,7 @@ def _callback(declared: Command) -> Callable[..., None]:
     for name, option in declared.options.items():
         default = defaults[name].default
         asked[name] = _option(option, default), False if option.kind is bool else default
-    asked |= COMMON
+    asked |= COMMON_OPTIONS
     callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(
@@ -164,7 +164,7 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
         notes = [*caveats(release), *found.notes()]
         print(json_text(document(release, **found.document(), notes=notes)))
         return
-    if as_csv or not found.told:
+    if as_csv or not found.has_sentences:
         for sentence in [*caveats(release), *found.notes()]:
             print(printable(sentence), file=sys.stderr)
         print(stamp(release) + found.csv(), end="")

@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Categorical, Numeric, Schema
     from dpcov.rows.sources.check import ColumnDiagnostics, SourceDiagnostics
 
-MARK = "CONFIDENTIAL  "
-TERMINAL = (
+CONFIDENTIAL_MARK = "CONFIDENTIAL  "
+TERMINAL_MESSAGE = (
     "The output of `dpcov check` is confidential, so dpcov prints it only to a terminal. Run the "
     "command without a pipe or redirection."
 )
-WARNING = (
+CONFIDENTIALITY_WARNING = (
     "This output describes the rows without noise. Share no part of it: differential privacy does "
     "not protect it.",
     "Any decision that you base on this output (another schema, another epsilon, no release) "
     "depends on the data and is not protected. Do not derive bounds or levels from it. Derive them "
     "from public knowledge of each column.",
 )
-OFFER = (
+CHECK_HINT = (
     "cells that dpcov cannot read count as missing. Before you spend budget, run dpcov check to "
     "count such cells."
 )
-CELLS = {
+CELL_DESCRIPTIONS = {
     "number": "a number",
     "whole": "a whole number",
     "flag": "0, 1, true or false",
     "day": "a date such as 1990-12-31",
     "second": "a date and time such as 1990-12-31T23:59",
 }
-ENCODINGS = {
+ENCODING_HINTS = {
     "utf-8": 'the whole file is valid UTF-8 text. Declare encoding = "utf-8"',
     "utf-16": 'the file contains zero bytes. Try encoding = "utf-16"',
     "cp1252": 'the file is not valid UTF-8 text. Try encoding = "cp1252", which Excel uses in '
@@ -69,17 +69,19 @@ def check(
     from dpcov.rows.sources.sql import table_of
 
     if not sys.stdout.isatty():
-        raise OutputError(TERMINAL)
+        raise OutputError(TERMINAL_MESSAGE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstatedMissingWarning)  # the notice below says the same
         loaded = Schema.load(schema)
     declared = loaded.with_rows(rows)
     found = diagnose(table_of(data, table, trust_views), declared)
     notice = [notice_of(loaded.unstated, shown(schema))] if loaded.unstated else []
-    width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
-    for sentence in (*WARNING, *notice, *_sentences(found, declared)):
-        for line in textwrap.wrap(printable(sentence), width - len(MARK), break_on_hyphens=False):
-            print(MARK + line)
+    width = max(len(CONFIDENTIAL_MARK) + 20, shutil.get_terminal_size().columns - 1)
+    for sentence in (*CONFIDENTIALITY_WARNING, *notice, *_sentences(found, declared)):
+        for line in textwrap.wrap(
+            printable(sentence), width - len(CONFIDENTIAL_MARK), break_on_hyphens=False
+        ):
+            print(CONFIDENTIAL_MARK + line)
 
 
 def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
@@ -132,7 +134,7 @@ def _of_the_file(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
     if (rows := declared.file.rows) not in (None, found.counted):
         yield f"The table has {found.counted:,} rows, but the schema or --rows declares {rows:,}."
     if found.encoding:
-        yield f"The schema declares {declared.file.encoding}, but {ENCODINGS[found.encoding]}."
+        yield f"The schema declares {declared.file.encoding}, but {ENCODING_HINTS[found.encoding]}."
 
 
 def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) -> Iterator[str]:
@@ -143,7 +145,7 @@ def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) ->
     if isinstance(column, Categorical):
         wanted = "a declared level"
     elif isinstance(column, Numeric):
-        wanted = CELLS[column.reading]
+        wanted = CELL_DESCRIPTIONS[column.reading]
     if share := _share(seen.unreadable, seen.cells):
         many = seen.unreadable > MAX_UNREADABLE_FRACTION * seen.cells
         yield f"{share} of the cells are not {wanted}{' (more than 1%)' if many else ''}"

@@ -18,7 +18,7 @@ from dpcov.errors import DpcovError
 if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
-_HARMLESS = "_-.,=+@%/"
+_HARMLESS_CHARACTERS = "_-.,=+@%/"
 
 
 def mechanisms(incomplete: str) -> list[str]:
@@ -116,6 +116,6 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
         name
         for name in names
         if name.startswith(incomplete)
-        and all(c.isalnum() or c in _HARMLESS for c in name)
+        and all(c.isalnum() or c in _HARMLESS_CHARACTERS for c in name)
         and not name.startswith("-")
     ]

@@ -22,47 +22,49 @@ if TYPE_CHECKING:
 
 Declaration = dict[str, Any]  # keys and values of one column, possibly incomplete
 
-MODELS = {model.model_fields["kind"].default: model for model in get_args(get_args(Column)[0])}
-_VERSION = re.compile(r"^version[ \t]*=[ \t]*[12][ \t]*(#.*)?\n", re.MULTILINE)
-_NUMERIC = re.compile(r"(kind[\"']?[ \t]*=[ \t]*)([\"'])numeric\2")
+COLUMN_MODELS = {
+    model.model_fields["kind"].default: model for model in get_args(get_args(Column)[0])
+}
+_VERSION_LINE = re.compile(r"^version[ \t]*=[ \t]*[12][ \t]*(#.*)?\n", re.MULTILINE)
+_NUMERIC_KIND = re.compile(r"(kind[\"']?[ \t]*=[ \t]*)([\"'])numeric\2")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_GAPS = {
+_NEEDED_KEYS = {
     kind: (
         *(name for name, part in model.model_fields.items() if part.is_required()),
         *(["missing"] if group_of(kind) else []),
     )
-    for kind, model in MODELS.items()
+    for kind, model in COLUMN_MODELS.items()
 } | {"unknown": ("kind", "lower", "upper", "levels", "missing")}
-_EMPTY = {"kind": ' "number"', "lower": "", "upper": "", "levels": " []", "missing": ""}
+_EMPTY_VALUES = {"kind": ' "number"', "lower": "", "upper": "", "levels": " []", "missing": ""}
 _FORMER_RULES = 'defaults.missing = { numbers = "midpoint", categories = "zeros" }'
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_KEYS = {"id", "ids", "uuid", "guid", "key", "pk", "identifier", "ssn", "mrn"}
-_PERSONS = {"person", "patient", "participant", "subject", "respondent", "user", "customer"}
-_PERSONS |= {"client", "member", "employee", "student", "pupil", "resident", "household"}
-_WEIGHTS = {"weight", "weights", "wt", "wgt", "pweight", "fweight"}
-_INCOMPLETE = (
+_KEY_WORDS = {"id", "ids", "uuid", "guid", "key", "pk", "identifier", "ssn", "mrn"}
+_PERSON_WORDS = {"person", "patient", "participant", "subject", "respondent", "user", "customer"}
+_PERSON_WORDS |= {"client", "member", "employee", "student", "pupil", "resident", "household"}
+_WEIGHT_WORDS = {"weight", "weights", "wt", "wgt", "pweight", "fweight"}
+_INCOMPLETE_COMMENT = (
     "# dpcov drafted this schema from column names{}. Fill in bounds and",
     "# levels from public knowledge of each column, never from the data. Nothing protects them.",
     '# To leave a column out, change kind to "ignored" and delete its other keys.',
     "# Then: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
 )
-_KINDS = (
+_KINDS_COMMENT = (
     "# A text file does not declare types, and dpcov reads no cells for a draft. State each",
     '# kind: "number", "integer", "date" or "time" with lower and upper, "count" with upper,',
     '# "flag", "categorical" with levels, or "ignored".',
 )
-_NAMES = (
+_NAMES_COMMENT = (
     "# The names are the first record of the file. If the file has no header, the names are data",
     "# of a person: delete this draft, and make a new draft with --no-header --columns N.",
 )
-_ONLY, _WITH_LABELS = " and types only", ", types and value labels"
-_LABELLED = (
+_TYPES_ENDING, _LABELS_ENDING = " and types only", ", types and value labels"
+_LABELLED_COMMENT = (
     "# Value labels can disclose values of single rows, because programs often write a label for",
     "# each value that occurs. Nothing protects the labels. Check each label against public",
     "# knowledge, or delete it, before anybody else sees this draft.",
 )
-_LABELS = ("# Values with labels in the file, if the column contains codes:",)
-_RULES = (
+_LABELS_COMMENT = ("# Values with labels in the file, if the column contains codes:",)
+_RULES_COMMENT = (
     "",
     "# State what a missing cell means: set `missing` in each column, or here for all columns.",
     '# Numbers (number, integer, count, flag, date, time): with "none" you promise that no cell is',
@@ -74,11 +76,11 @@ _RULES = (
     "# numbers =",
     "# categories =",
 )
-_MISSING = (
+_MISSING_COMMENT = (
     "# The file declares these values as missing in some columns, and dpcov reads them as missing",
     "# there. If they mean missing in all columns, remove the # from the next line:",
 )
-_COMPLETE = (
+_COMPLETE_COMMENT = (
     "# Releases show these bounds and levels to everybody.",
     "# Next: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
 )
@@ -104,10 +106,10 @@ def _roles(names: Iterable[str]) -> tuple[str, ...]:
 def role_of(name: str) -> str:
     """Return the role of a column by its name: person, key, weight or an empty text."""
     words = [word.lower() for word in _WORD.findall(name)] or [""]
-    is_key = words[-1] in _KEYS
-    if words[-1] in _PERSONS or (is_key and not _PERSONS.isdisjoint(words)):
+    is_key = words[-1] in _KEY_WORDS
+    if words[-1] in _PERSON_WORDS or (is_key and not _PERSON_WORDS.isdisjoint(words)):
         return "person"
-    return "key" if is_key else "weight" if not _WEIGHTS.isdisjoint(words) else ""
+    return "key" if is_key else "weight" if not _WEIGHT_WORDS.isdisjoint(words) else ""
 
 
 def proposed(names: Iterable[str], stated: Stated, keys: Mapping[str, str]) -> Stated:
@@ -172,9 +174,10 @@ class Stated:
         return found if self.unit is None else found | {"unit": self.unit.model_dump()}
 
 
-def gaps(declaration: Declaration) -> list[str]:
+def undeclared(declaration: Declaration) -> list[str]:
     """Return the keys that a declaration still needs."""
-    return [key for key in _GAPS[declaration.get("kind", "unknown")] if key not in declaration]
+    needed = _NEEDED_KEYS[declaration.get("kind", "unknown")]
+    return [key for key in needed if key not in declaration]
 
 
 def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None = None) -> str:
@@ -185,15 +188,21 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         for name, kind in types.items()
     }
     typed = known.unit is None or known.unit.type is not None
-    complete = typed and not any(map(gaps, columns.values()))
-    sources = _WITH_LABELS if known.labels else _ONLY
-    lines = [line.format(sources) for line in (_COMPLETE if complete else _INCOMPLETE)]
-    lines += _LABELLED if known.labels else ()
-    lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
-    lines += _NAMES if "unknown" in types.values() and options.header else ()
+    complete = typed and not any(map(undeclared, columns.values()))
+    sources = _LABELS_ENDING if known.labels else _TYPES_ENDING
+    lines = [
+        line.format(sources) for line in (_COMPLETE_COMMENT if complete else _INCOMPLETE_COMMENT)
+    ]
+    lines += _LABELLED_COMMENT if known.labels else ()
+    lines += (
+        _KINDS_COMMENT if any("kind" in undeclared(given) for given in columns.values()) else ()
+    )
+    lines += _NAMES_COMMENT if "unknown" in types.values() and options.header else ()
     lines += ["version = 3", "# Texts of missing cells:"]
     lines += [f"missing = {_toml(list(known.missing))}", *_proposed_missing(known)]
-    lines += _RULES if any("missing" in gaps(given) for given in columns.values()) else ()
+    lines += (
+        _RULES_COMMENT if any("missing" in undeclared(given) for given in columns.values()) else ()
+    )
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         kind = known.unit.type
@@ -210,9 +219,9 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         lines += ["", f"[columns.{key}]{hint}"]
         lines += [f"{part} = {_toml(value)}" for part, value in declaration.items()]
         open_ones = [
-            part for part in gaps(declaration) if part != "levels" or name not in known.labels
+            part for part in undeclared(declaration) if part != "levels" or name not in known.labels
         ]
-        lines += [f"# {part} ={_EMPTY[part]}" for part in open_ones]
+        lines += [f"# {part} ={_EMPTY_VALUES[part]}" for part in open_ones]
         if (kind := declaration.get("kind", "")) != "ignored":
             lines += _proposed_levels(known, name, kind)
     return "\n".join(lines) + "\n"
@@ -226,7 +235,7 @@ def _proposed_missing(known: Stated) -> list[str]:
     if not single:
         return []
     proposed = _toml([*known.missing, *sorted(single)])
-    return [*_MISSING, f"# missing = {proposed}"]
+    return [*_MISSING_COMMENT, f"# missing = {proposed}"]
 
 
 def _proposed_levels(known: Stated, name: str, kind: str) -> list[str]:
@@ -236,7 +245,7 @@ def _proposed_levels(known: Stated, name: str, kind: str) -> list[str]:
         rows = known.labels[name].items()
         levels = [f"  {_toml(value)},  # {printable(label)}" for value, label in rows]
         stated = [] if kind == "categorical" else ['kind = "categorical"']
-        lines += [*_LABELS, *(f"# {one}" for one in [*stated, "levels = [", *levels, "]"])]
+        lines += [*_LABELS_COMMENT, *(f"# {one}" for one in [*stated, "levels = [", *levels, "]"])]
     if told := known.codes.get(name):
         ends = ([_text(least), _text(most)] for least, most in told)
         spans = (printable(" to ".join(dict.fromkeys(pair))) for pair in ends)
@@ -254,7 +263,7 @@ def migrated(text: str, declared: Schema) -> str:
     for column in wanted["columns"].values():
         column["kind"] = {"numeric": "number"}.get(column["kind"], column["kind"])
     schema = Schema.parse(wanted)
-    edited = _NUMERIC.sub(r"\1\2number\2", _VERSION.sub("", text))
+    edited = _NUMERIC_KIND.sub(r"\1\2number\2", _VERSION_LINE.sub("", text))
     edited = f"version = 3\n{_FORMER_RULES}\n{edited}"
     try:
         made = Schema.parse(tomllib.loads(edited))

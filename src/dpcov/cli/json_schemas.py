@@ -13,7 +13,7 @@ from dpcov.releases.file import ReleaseDocument
 from dpcov.rows.schema import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-MODELS: dict[str, type[BaseModel]] = {
+DOCUMENT_MODELS: dict[str, type[BaseModel]] = {
     "schema": Schema,
     "release": ReleaseDocument,
     "signed-release": EnvelopeDocument,
@@ -27,7 +27,7 @@ def texts() -> dict[str, str]:
             {"$schema": DIALECT, **model.model_json_schema(by_alias=True)}, indent=2
         )
         + "\n"
-        for name, model in MODELS.items()
+        for name, model in DOCUMENT_MODELS.items()
     }
 
 

@@ -26,7 +26,7 @@ from xml.etree import ElementTree
 
 from pydantic import ValidationError
 
-from dpcov.cli.drafts import MODELS, Declaration, Stated, gaps
+from dpcov.cli.drafts import COLUMN_MODELS, Declaration, Stated, undeclared
 from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.installing import installing
@@ -35,18 +35,18 @@ from dpcov.core.spelling import spelled
 from dpcov.errors import SchemaError
 from dpcov.rows.schema import PersonUnit
 
-LARGEST = 2**24  # largest size of a metadata file, in bytes
-NEITHER = (
+MAX_METADATA_BYTES = 2**24  # bytes
+UNKNOWN_FORMAT_MESSAGE = (
     "The format is none of CSV on the Web, Frictionless Table Schema, DDI 2 and SmartNoise. "
     "Convert the metadata to one of them."
 )
-DEEPEST = 4  # largest number of nested mappings above the columns of a SmartNoise file
+MAX_NESTING_DEPTH = 4  # largest number of nested mappings above the columns of a SmartNoise file
 
-_INTEGERS = ("integer", "long", "int", "short", "byte", "unsignedLong", "unsignedInt")
-_WHOLE = ("unsignedShort", "unsignedByte", "nonPositiveInteger", "negativeInteger")
-_FRACTIONS = ("number", "decimal", "double", "float")
-_LOWEST = {"nonNegativeInteger": 0.0, "positiveInteger": 1.0}
-_NUMBERS = {*_INTEGERS, *_WHOLE, *_FRACTIONS, *_LOWEST}
+_INTEGER_TYPES = ("integer", "long", "int", "short", "byte", "unsignedLong", "unsignedInt")
+_BOUNDED_INTEGER_TYPES = ("unsignedShort", "unsignedByte", "nonPositiveInteger", "negativeInteger")
+_FRACTION_TYPES = ("number", "decimal", "double", "float")
+_LOWER_BOUNDS = {"nonNegativeInteger": 0.0, "positiveInteger": 1.0}
+_NUMERIC_TYPES = {*_INTEGER_TYPES, *_BOUNDED_INTEGER_TYPES, *_FRACTION_TYPES, *_LOWER_BOUNDS}
 _BOUNDS = {
     "lower": ("min", "minimum", "minInclusive", "minExclusive"),
     "upper": ("max", "maximum", "maxInclusive", "maxExclusive"),
@@ -80,8 +80,8 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
     document = _loaded(path)
     try:
         if not isinstance(document, dict):
-            raise SchemaError(NEITHER)
-        form = next((form for key, form in _FORMS.items() if key in document), _smartnoise)
+            raise SchemaError(UNKNOWN_FORMAT_MESSAGE)
+        form = next((form for key, form in _FORMATS.items() if key in document), _smartnoise)
         stated = form(document, table, names)
         for name, declaration in stated.columns.items():
             _check(name, declaration)
@@ -91,7 +91,7 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
 
 
 def _loaded(path: Path) -> Any:
-    text, name = read_text(path, "metadata", SchemaError, most=LARGEST), shown(path)
+    text, name = read_text(path, "metadata", SchemaError, most=MAX_METADATA_BYTES), shown(path)
     ending = path.suffix.lower()
     kind = {".yaml": "YAML", ".yml": "YAML", ".xml": "XML"}.get(ending, "JSON")
     loads: dict[str, Callable[[str], Any]] = {"YAML": _yaml, "XML": _xml, "JSON": json.loads}
@@ -131,10 +131,10 @@ def _xml(text: str) -> dict[str, Any]:
 
 def _check(name: str, declaration: Declaration) -> None:
     """Refuse invalid bounds and repeated levels."""
-    if {*gaps(declaration)} > {"missing"}:
+    if {*undeclared(declaration)} > {"missing"}:
         return
     try:
-        MODELS[declaration["kind"]].model_validate(declaration)
+        COLUMN_MODELS[declaration["kind"]].model_validate(declaration)
     except ValidationError as error:
         raise SchemaError(f"Column {name!r}: {reason(error.errors()[0])}.") from None
 
@@ -184,16 +184,16 @@ def _datatype(name: str, datatype: Any) -> Declaration | None:
     if not isinstance(facts, dict):
         raise SchemaError(f"Column {name!r}: the datatype must be a name or an object.")
     base, form = facts.get("base", "string"), facts.get("format")
-    if base in _NUMBERS:
+    if base in _NUMERIC_TYPES:
         bounds = {
             part: _number(name, facts[key])
             for part, keys in _BOUNDS.items()
             for key in keys
             if key in facts
         }
-        if base in _LOWEST:
-            bounds = {"lower": _LOWEST[base]} | bounds
-        return {"kind": "number" if base in _FRACTIONS else "integer"} | bounds
+        if base in _LOWER_BOUNDS:
+            bounds = {"lower": _LOWER_BOUNDS[base]} | bounds
+        return {"kind": "number" if base in _FRACTION_TYPES else "integer"} | bounds
     if base == "boolean" and isinstance(form, str):
         return {"kind": "categorical", "levels": form.split("|")}
     if base == "boolean":
@@ -271,7 +271,7 @@ def _ddi(document: dict[str, Any], _: str, names: Collection[str]) -> Stated:
     return Stated(columns, codes=codes)
 
 
-_FORMS = {  # reader of each format, by a top-level key that only this format has
+_FORMATS = {  # by a top-level key that only this format has
     **dict.fromkeys(("tableSchema", "tables"), _csvw),
     **dict.fromkeys(("fields", "resources"), _frictionless),
     "var": _ddi,
@@ -280,9 +280,9 @@ _FORMS = {  # reader of each format, by a top-level key that only this format ha
 
 def _smartnoise(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
     """Read SmartNoise metadata. The options of a table are beside its columns."""
-    tables = dict(_tables(document, "", DEEPEST))
+    tables = dict(_tables(document, "", MAX_NESTING_DEPTH))
     if not tables:
-        raise SchemaError(NEITHER)
+        raise SchemaError(UNKNOWN_FORMAT_MESSAGE)
     options = tables[list(tables)[_chosen(list(tables), table)]]
     columns: dict[str, Declaration] = {}
     hints: dict[str, str] = {}

@@ -17,7 +17,7 @@ app = typer.Typer()
 Out = Annotated[
     Path, typer.Option("--out", help="File of sums to write. It is PRIVATE, like the rows.")
 ]
-PRIVATE = (
+PRIVATE_DATA_NOTE = (
     "PRIVATE DATA, not a release. Protect this file like the rows. Next: dpcov merge or release"
 )
 
@@ -56,7 +56,7 @@ def moments(
     part = PartialMoment.of(found, declared, where=where or (), threads=threads)
     part.save(out, force=force, inputs=inputs)
     with written(out):
-        say(f"written to {shown(out)}: {PRIVATE}", quiet)
+        say(f"written to {shown(out)}: {PRIVATE_DATA_NOTE}", quiet)
 
 
 @app.command(epilog=example("merge people.sums --out all.sums"))
@@ -76,4 +76,4 @@ def merge(
     whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
     whole.save(out, force=force, inputs=files)
     with written(out):
-        say(f"written to {shown(out)}: {PRIVATE}", quiet)
+        say(f"written to {shown(out)}: {PRIVATE_DATA_NOTE}", quiet)

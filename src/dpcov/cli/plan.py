@@ -15,7 +15,7 @@ from dpcov.core.show.plain import json_text
 from dpcov.errors import ReleaseError, SchemaError
 
 if TYPE_CHECKING:
-    from dpcov.api.plans.simulated import Guess
+    from dpcov.api.plans.simulated import Assumptions
 
 app = typer.Typer()
 
@@ -111,7 +111,7 @@ def plan(
         goal=goal,
         denoise=denoise,
         target=target,
-        guess=_guess(spread or [], mean or [], correlation, explained, like),
+        assumptions=_assumptions(spread or [], mean or [], correlation, explained, like),
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
@@ -123,15 +123,15 @@ def plan(
         print(f"next: dpcov release DATA --schema {shown(schema)} {stated} --ledger LEDGER ...")
 
 
-def _guess(
+def _assumptions(
     stated: list[str],
     means: list[str],
     correlation: float | None,
     explained: float | None,
     like: Path | None,
-) -> Guess:
+) -> Assumptions:
     """Return the assumptions of the options or of ``--like``."""
-    from dpcov.api.plans.simulated import CORRELATION, SPREAD, Guess
+    from dpcov.api.plans.simulated import DEFAULT_CORRELATION, DEFAULT_SPREAD, Assumptions
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):
@@ -141,16 +141,16 @@ def _guess(
             )
         from dpcov.releases import Release
 
-        return Guess(like=Release.load(like))
+        return Assumptions(like=Release.load(like))
 
     spreads = dict(_number(text, "--spread", "SHARE or COLUMN=SHARE") for text in stated)
     values = dict(_number(text, "--mean", "COLUMN=VALUE") for text in means)
     if "" in values:
         raise SchemaError("--mean does not name a column. Write --mean COLUMN=VALUE.")
-    return Guess(
-        spreads.pop("", SPREAD),
+    return Assumptions(
+        spreads.pop("", DEFAULT_SPREAD),
         spreads,
-        CORRELATION if correlation is None else correlation,
+        DEFAULT_CORRELATION if correlation is None else correlation,
         means=values,
         explained=explained,
     )

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from dpcov.cli.drafts import Declaration, Stated, gaps
+from dpcov.cli.drafts import Declaration, Stated, undeclared
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
-WHY = (
+SCHEMA_EXPLANATION = (
     "A schema states which values each column can contain. The schema is public, nothing protects "
     "it, and it determines how much noise a release needs. Answer from public knowledge of the "
     "column (its definition, the questionnaire, the law, nature), never from the table. The "
@@ -56,7 +56,7 @@ PRESETS: dict[str, Declaration] = {
     "flag": {"kind": "flag"},
     "omit": {"kind": "ignored"},
 }
-TYPES = {
+TYPE_NAMES = {
     "numeric": "numbers",
     "number": "numbers",
     "integer": "whole numbers",
@@ -68,7 +68,7 @@ TYPES = {
     "ignored": "another type",
     "unknown": "not declared in a text file",
 }
-MEANINGS: dict[Group, dict[str, str]] = {
+MISSING_MEANINGS: dict[Group, dict[str, str]] = {
     "numbers": {
         "none": "you promise that no cell is missing",
         "pairwise": "leave the cell out of means and covariances",
@@ -83,7 +83,7 @@ MEANINGS: dict[Group, dict[str, str]] = {
     },
 }
 ID_TYPES = ("integer", "decimal", "uuid", "text")
-LATER = "or type back or quit"
+LATER_HINT = "or type back or quit"
 
 
 class Quit(Exception):  # noqa: N818  not an error
@@ -126,7 +126,9 @@ class Interview:
     def __post_init__(self) -> None:
         self.unit = self.stated.unit
         columns = self.stated.columns.items()
-        self.answers = {name: given for name, given in columns if {*gaps(given)} <= {"missing"}}
+        self.answers = {
+            name: given for name, given in columns if {*undeclared(given)} <= {"missing"}
+        }
         self._rules: dict[Group, str] = {}  # last answer for each group
         if self.unit is not None and self.unit.type is None:
             self.answers.pop(self.unit.column, None)  # metadata do not declare the type of an id
@@ -140,7 +142,7 @@ class Interview:
             If the user stops.
 
         """
-        self.say(f"{WHY}\n")
+        self.say(f"{SCHEMA_EXPLANATION}\n")
         self._show_choices()
         names = list(self.kinds)
         at = 0
@@ -172,7 +174,7 @@ class Interview:
                 self.answers |= dict.fromkeys(list(self.kinds)[at:], PRESETS["omit"])
                 return len(self.kinds)
             if word == "why":
-                self.say(WHY)
+                self.say(SCHEMA_EXPLANATION)
                 self._show_choices()
             elif word in CHOICES or (not word and known is not None):
                 with suppress(Back):
@@ -183,7 +185,7 @@ class Interview:
 
     def _type(self, name: str) -> str:
         hint = f"; {self.stated.hints[name]}" if name in self.stated.hints else ""
-        return f"type: {TYPES[self.kinds[name]]}{printable(hint)}"
+        return f"type: {TYPE_NAMES[self.kinds[name]]}{printable(hint)}"
 
     def _declare(self, name: str, word: str) -> None:
         """Declare a column by the answer `word`, or keep its answer if `word` is empty."""
@@ -209,7 +211,7 @@ class Interview:
 
     def _rule(self, group: Group) -> str:
         """Ask what a missing cell means. Enter repeats the last answer for the group."""
-        last, meanings = self._rules.get(group), MEANINGS[group]
+        last, meanings = self._rules.get(group), MISSING_MEANINGS[group]
         if last is None:
             for word, meaning in meanings.items():
                 self.say(f"  {word:<12}{meaning}")
@@ -222,7 +224,7 @@ class Interview:
             if word in meanings:
                 self._rules[group] = word
                 return word
-            self.say(f"Type one of: {', '.join(meanings)} ({LATER}).")
+            self.say(f"Type one of: {', '.join(meanings)} ({LATER_HINT}).")
 
     def _bounds(self, name: str) -> Declaration:
         """Ask for the bounds of numbers."""
@@ -241,7 +243,7 @@ class Interview:
 
     def _pair(self, read: Callable[[str], Number | None], wanted: str) -> tuple[Number, Number]:
         """Ask for two bounds, with the lower below the upper."""
-        self.say(f"State the smallest and the largest possible value ({LATER}).")
+        self.say(f"State the smallest and the largest possible value ({LATER_HINT}).")
         while True:
             lower = self._read("Lower bound", read, wanted)
             upper = self._read("Upper bound", read, wanted)
@@ -251,14 +253,17 @@ class Interview:
 
     def _levels(self, _: str) -> Declaration:
         """Ask for levels, which are numbers if all of them are written as numbers."""
-        self.say(f'Separate levels by commas; put a level with a comma in quotes "..." ({LATER}).')
+        self.say(
+            f'Separate levels by commas; put a level with a comma in quotes "..." ({LATER_HINT}).'
+        )
         wanted = "at least one level, and each level once, such as: yes, no"
         return {"kind": "categorical", "levels": _numbers(self._read("Levels", _levels, wanted))}
 
     def _person(self, name: str) -> None:
         """Declare a column as the person id, and ask for the limit and the type."""
         self.say(
-            f"dpcov drops rows of a person beyond a limit. A high limit means more noise ({LATER})."
+            "dpcov drops rows of a person beyond a limit. A high limit means more noise "
+            f"({LATER_HINT})."
         )
         question = "How many rows of one person may count at most?"
         most = self._read(question, _row_count, "a whole number from 1 to 1048576.")

@@ -136,7 +136,7 @@ def migrate(
     from dpcov.cli.drafts import migrated
     from dpcov.core.files import read_text, write
     from dpcov.rows.missing import UnstatedMissingWarning
-    from dpcov.rows.schema import LARGEST_FILE, Schema
+    from dpcov.rows.schema import MAX_SCHEMA_BYTES, Schema
 
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -145,7 +145,7 @@ def migrate(
         declared = Schema.load(file)
     if declared.version == 3:
         raise SchemaError(f"The schema {shown(file)!r} has version 3 already. Use it as it is.")
-    text = migrated(read_text(file, "schema", SchemaError, most=LARGEST_FILE), declared)
+    text = migrated(read_text(file, "schema", SchemaError, most=MAX_SCHEMA_BYTES), declared)
     if out is None:
         print(text, end="")
         return

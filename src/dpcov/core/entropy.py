@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 32  # length of an AES-256 key
 # Seed of the simulations that an analysis of a release needs.
-READING = 0
+READING_SEED = 0
 
 
 class Entropy:
@@ -102,7 +102,7 @@ def reading_generator(given: np.random.Generator | None = None) -> np.random.Gen
 
     With the fixed seed, an analysis of the same release gives the same result every time.
     """
-    return simulation_generator(READING) if given is None else given
+    return simulation_generator(READING_SEED) if given is None else given
 
 
 def _derived(purpose: bytes, seed: int) -> bytes:

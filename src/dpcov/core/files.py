@@ -25,11 +25,11 @@ from dpcov.core.spelling import asked
 from dpcov.errors import DpcovError, OutputError
 
 # Number of bytes that are read at once.
-PIECE = 2**20
+PIECE_BYTES = 2**20
 # Largest number of attempts to lock a file that other processes replace.
-TRIES = 100
+MAX_LOCK_ATTEMPTS = 100
 # Error numbers of an operation that the file system does not support.
-UNSUPPORTED = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
+UNSUPPORTED_ERRORS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
 
 
 def read_text(
@@ -115,7 +115,7 @@ def _content(path: str | os.PathLike[str], most: int) -> bytes:
         if not stat.S_ISREG(state.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         content, size = bytearray(), state.st_size
-        while size <= most and (piece := file.read(PIECE)):
+        while size <= most and (piece := file.read(PIECE_BYTES)):
             content += piece
             size = max(size, len(content))  # the file can grow during reading
     if size > most:
@@ -264,7 +264,7 @@ def _refuse_what_is_no_output(path: Path, inputs: Iterable[str | os.PathLike[str
 
 def _locked(path: Path, force: bool, mode: int) -> tuple[int, bool]:
     """Lock the file and return its descriptor, and True if this process created the file."""
-    for _ in range(TRIES):
+    for _ in range(MAX_LOCK_ATTEMPTS):
         found = _opened(path, mode)
         if found is None:
             continue
@@ -319,7 +319,7 @@ def _lock(path: Path, held: int) -> None:
     except BlockingIOError:
         raise _in_use(path) from None
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in UNSUPPORTED_ERRORS:
             raise
         raise OutputError(
             f"{shown(path)!r} is on a file system without locks, so two processes could write the "
@@ -359,7 +359,7 @@ def _allocate(draft: int, space: int) -> None:
             os.posix_fallocate(draft, 0, space)
             return
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in UNSUPPORTED_ERRORS:
             raise
     if os.pwrite(draft, bytes(space), 0) < space:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -11,7 +11,7 @@ LINK_PATTERN = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}:/\S*")
 PASSWORD_PATTERN = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
 
 # Largest number of characters of a name in a picture.
-LONGEST_NAME = 26
+MAX_PICTURE_NAME_CHARACTERS = 26
 # First characters of a cell that a spreadsheet might compute as a formula.
 FORMULA_STARTS = "=+-@\t\r\n"
 
@@ -35,7 +35,7 @@ def printable(text: str, kept: str = "") -> str:
     return "".join(c if c.isprintable() or c in kept else "?" for c in text)
 
 
-def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+def shortened(name: str, longest: int = MAX_PICTURE_NAME_CHARACTERS) -> str:
     """Return a printable name for a picture, with the middle of a long name cut out.
 
     Parameters

@@ -125,7 +125,7 @@ class Unit:
         return f"one person (column {self.column!r}), up to {self.max_rows} rows"
 
 
-ROW = Unit()
+ROW_UNIT = Unit()
 
 
 @lru_cache
@@ -396,7 +396,7 @@ class Guarantee:
 
     budget: Budget
     neighbors: Neighbors
-    unit: Unit = ROW
+    unit: Unit = ROW_UNIT
 
     def of_part(self, spent: Fraction) -> Guarantee:
         """Return the guarantee of a round that spends a part of this budget.
@@ -473,9 +473,9 @@ class Guarantee:
         )
 
 
-ROUNDING = 2e-15  # allowed relative error of float64 in each term of a formula below
-SMALLEST_DELTA = 1e-300  # below this number, float64 loses relative precision
-LARGEST_RHO = 1e290
+TERM_ERROR = 2e-15  # allowed relative error of float64 in each term of a formula below
+MIN_DELTA = 1e-300  # below this number, float64 loses relative precision
+MAX_RHO = 1e290  # above, a conversion could overflow in float64
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -503,8 +503,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     log_tail = float(log_ndtr(-mu / 2 - epsilon / mu))
     first = math.exp(log_ndtr(mu / 2 - epsilon / mu))
     second = math.exp(min(0.0, epsilon + log_tail))
-    error = ROUNDING * (1 - log_tail) * (first + second) if first > 0 else 0.0
-    return min(1.0, max(0.0, first - second) + error + SMALLEST_DELTA)
+    error = TERM_ERROR * (1 - log_tail) * (first + second) if first > 0 else 0.0
+    return min(1.0, max(0.0, first - second) + error + MIN_DELTA)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -608,7 +608,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     from scipy.optimize import minimize_scalar
 
     rho, delta = _positive("rho", rho), _positive("delta", delta)
-    if rho > LARGEST_RHO:
+    if rho > MAX_RHO:
         return math.inf
 
     def at(log_excess: float) -> float:
@@ -645,7 +645,7 @@ def renyi_epsilon_at(excess: float, divergence: float, delta: float) -> float:
 
     """
     logs = -math.log1p(1 / excess), -math.log(delta) / excess, -math.log1p(excess) / excess
-    return divergence + sum(logs) + ROUNDING * (divergence + sum(map(abs, logs)))
+    return divergence + sum(logs) + TERM_ERROR * (divergence + sum(map(abs, logs)))
 
 
 def upper_float(value: Fraction) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 PAPERS_PACKAGE = "dpcov.papers"
 
 # Name of each mechanism, with its module and class.
-MECHANISMS = {
+PAPER_MECHANISMS = {
     "nuclear-laplace": "nuclear_laplace:NuclearLaplace",
     "laplace": "laplace:Laplace",
     "separate-laplace": "separate_laplace:SeparateLaplace",
@@ -32,7 +32,7 @@ MECHANISMS = {
 }
 
 # Name of each class, with the name of its mechanism.
-CLASSES = {place.partition(":")[2]: name for name, place in MECHANISMS.items()}
+PAPER_CLASSES = {place.partition(":")[2]: name for name, place in PAPER_MECHANISMS.items()}
 
 # Name of each noise distribution in release files, with its module and class.
 LAWS = {
@@ -43,7 +43,7 @@ LAWS = {
 }
 
 # Mechanisms of the literature that protect nobody, with a message for each.
-REFUTED = {
+REFUTED_MECHANISMS = {
     "wishart": "Adding a Wishart matrix is not differentially private "
     f"(`python -m {PAPERS_PACKAGE}.wishart` shows why). Choose matrix-laplace.",
 }

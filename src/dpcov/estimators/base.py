@@ -12,7 +12,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpcov.analysis.expected import NOTHING_SHOWS
+from dpcov.analysis.expected import NO_SIGNAL_MESSAGE
 from dpcov.analysis.features import new_rows
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
@@ -30,17 +30,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Missing = Literal["midpoint", "pairwise", "none"]  # `level` would add features
-NO_BOUNDS = (
+NO_BOUNDS_MESSAGE = (
     "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
     "They are never taken from the data, because they would disclose single rows."
 )
-NO_LARGEST = (
+NO_LARGEST_WEIGHT_MESSAGE = (
     "Give largest_weight: the largest sample weight by the design of the survey, without the data. "
     "Larger ones count as the largest."
 )
-RELEASED = ("epsilon", "delta", "rho", "neighbors", "mechanism", "goal", "denoise", "radius")
-BOOKED = ("ledger", "dataset")
-NULL = "What was fitted is the null model: see null_reason_. The release is in release_."
+RELEASE_PARAMETERS = (
+    "epsilon",
+    "delta",
+    "rho",
+    "neighbors",
+    "mechanism",
+    "goal",
+    "denoise",
+    "radius",
+)
+LEDGER_PARAMETERS = ("ledger", "dataset")
+NULL_MODEL_NOTE = "What was fitted is the null model: see null_reason_. The release is in release_."
 
 
 class NullModelWarning(UserWarning):
@@ -207,7 +216,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             rows,
             schema=schema,
             seed=seed,
-            **{name: getattr(self, name) for name in (*RELEASED, *BOOKED)},
+            **{name: getattr(self, name) for name in (*RELEASE_PARAMETERS, *LEDGER_PARAMETERS)},
         )
         self.guarantee_: Guarantee = self.release_.guarantee
         self.null_reason_: str | None = None
@@ -255,10 +264,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         except ReleaseError as error:
             reason = str(error)
         else:
-            reason = NOTHING_SHOWS if self.release_.uninformative else None
+            reason = NO_SIGNAL_MESSAGE if self.release_.uninformative else None
         if reason is not None:
             self.null_reason_ = reason
-            warnings.warn(f"{reason} {NULL}", NullModelWarning, stacklevel=3)
+            warnings.warn(f"{reason} {NULL_MODEL_NOTE}", NullModelWarning, stacklevel=3)
         return found
 
     def _means(self) -> Vector:
@@ -301,7 +310,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 def _weight(names: tuple[str, ...], largest: float | None) -> dict[str, Any]:
     """Return the declaration of the column of weights, if there is one."""
     if names and largest is None:
-        raise EstimatorError(NO_LARGEST)
+        raise EstimatorError(NO_LARGEST_WEIGHT_MESSAGE)
     return {"weight": {"column": names[0], "maximum": largest}} if names else {}
 
 
@@ -310,7 +319,7 @@ def _bounds(
 ) -> tuple[list[float], list[float]]:
     """Return lower and upper bounds, one for each name."""
     if bounds is None:
-        raise EstimatorError(NO_BOUNDS.format(name=parameter, what=what))
+        raise EstimatorError(NO_BOUNDS_MESSAGE.format(name=parameter, what=what))
     if isinstance(bounds, Mapping):
         if lacking := [name for name in names if name not in bounds]:
             raise EstimatorError(f"{parameter} has no entry for the column {lacking[0]!r}.")

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 
 from dpcov.core import registry
 from dpcov.core.parameters import did_you_mean
-from dpcov.core.registry import REFUTED
+from dpcov.core.registry import REFUTED_MECHANISMS
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
@@ -30,17 +30,17 @@ class _Registry(Mapping[str, type[Mechanism]]):
     def __getitem__(self, name: str) -> type[Mechanism]:
         if name in self._product:
             return self._product[name]
-        return registry.loaded(registry.MECHANISMS[name])
+        return registry.loaded(registry.PAPER_MECHANISMS[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._product or name in registry.MECHANISMS
+        return name in self._product or name in registry.PAPER_MECHANISMS
 
     def __iter__(self) -> Iterator[str]:
         yield from self._product
-        yield from registry.MECHANISMS
+        yield from registry.PAPER_MECHANISMS
 
     def __len__(self) -> int:
-        return len(self._product) + len(registry.MECHANISMS)
+        return len(self._product) + len(registry.PAPER_MECHANISMS)
 
 
 MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
@@ -102,22 +102,22 @@ class MechanismOptions(TypedDict, total=False):
 
 def __getattr__(name: str) -> Any:
     """Return the class of a mechanism from a paper."""
-    if name not in registry.CLASSES:
+    if name not in registry.PAPER_CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return MECHANISMS[registry.CLASSES[name]]
+    return MECHANISMS[registry.PAPER_CLASSES[name]]
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *registry.CLASSES])
+    return sorted([*globals(), *registry.PAPER_CLASSES])
 
 
 # Mechanism names of earlier versions, with the mechanisms that replace them.
-RETIRED = {
+RETIRED_MECHANISMS = {
     "ladder": BY_COLUMN,
     "shaped-ladder": BY_DIRECTION,
     "standardized-ladder": BY_COLUMN,
 }
-LARGEST_OPTION = 2**53  # float64 does not represent every integer above this limit
+MAX_OPTION = 2**53  # float64 does not represent every integer above this limit
 
 
 def mechanism_named(name: str, **fields: Any) -> Mechanism:
@@ -142,10 +142,10 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         The name or an option does not exist, or an option has an invalid value.
 
     """
-    if name in REFUTED:
-        raise MechanismError(REFUTED[name])
-    if name in RETIRED:
-        instead = RETIRED[name]
+    if name in REFUTED_MECHANISMS:
+        raise MechanismError(REFUTED_MECHANISMS[name])
+    if name in RETIRED_MECHANISMS:
+        instead = RETIRED_MECHANISMS[name]
         return mechanism_named(instead.name, **asdict(instead) | fields)
     if name not in MECHANISMS:
         raise MechanismError(
@@ -153,7 +153,7 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
             f"Choose one of: {', '.join(MECHANISMS)}, auto."
         )
     options = options_of(name)
-    if any(isinstance(value, int) and abs(value) > LARGEST_OPTION for value in fields.values()):
+    if any(isinstance(value, int) and abs(value) > MAX_OPTION for value in fields.values()):
         raise MechanismError(
             f"An option of the mechanism {name!r} is larger than 2^53. Choose a smaller value."
         )
@@ -172,7 +172,7 @@ def options_of(name: str) -> dict[str, Any]:
 
 __all__ = [
     "MECHANISMS",
-    "REFUTED",
+    "REFUTED_MECHANISMS",
     "Calibrated",
     "Gaussian",
     "MatrixLaplace",

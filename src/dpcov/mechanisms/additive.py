@@ -16,10 +16,12 @@ from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.published.consistency import shift_for
 from dpcov.published.costs import cost
-from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowTransform
+from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowMap
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from dpcov.core.arrays import Integers
@@ -56,6 +58,9 @@ class Calibration:
     again : callable or None
         Function from another lattice to a calibration with the same cost.
 
+    mu_squared : Fraction or None
+        Squared mu of all parts together, before rounding. None if the noise has no mu.
+
     Raises
     ------
     MechanismError
@@ -69,6 +74,7 @@ class Calibration:
     trace_alone: ScalarLaw
     counts: ScalarLaw | None = None
     again: Callable[[Lattice], Calibration] | None = field(default=None, compare=False, repr=False)
+    mu_squared: Fraction | None = None
 
     def __post_init__(self) -> None:
         for law in (self.matrix, self.trace, self.trace_alone, self.counts):
@@ -196,11 +202,11 @@ def answers(
 ) -> tuple[Round, ...]:
     """Return the rounds of a second moment: the noisy matrix and the noisy trace.
 
-    The parameters are those of `published`.
+    The function `published` documents the parameters.
     """
     lattice, guarantee = moment.lattice, calibration.guarantee
     count = moment.unit_count if guarantee.neighbors == Neighbors.REPLACE_ONE else None
-    transform = None if shape is None else RowTransform(shape.matrix(), shape.center)
+    transform = None if shape is None else RowMap(shape.matrix(), shape.center)
     if below_noise_threshold(lattice, count, calibration.matrix):
         trace = moment.trace() + draws.trace_alone
         alone = NoisyTrace(lattice, transform, trace, calibration.trace_alone)

@@ -22,6 +22,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpcov.core import registry
+from dpcov.core.accounting import root_up
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -32,7 +33,7 @@ from dpcov.core.privacy import (
     gaussian_delta,
     round_down,
 )
-from dpcov.core.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
+from dpcov.core.samplers.discrete import MIN_SCALE, MIN_VARIANCE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError, MechanismRefused
 from dpcov.mechanisms import additive, gaussian, standardized
@@ -40,6 +41,8 @@ from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.published.kinds import NoisyCount
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import ScalarLaw
@@ -49,8 +52,9 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 # Fractions of epsilon and of rho that the count spends. Source: not recorded.
-EPSILON_SHARE, RHO_SHARE = Fraction(1, 25), Fraction(1, 64)
-MAX_EPSILON = 2.0**38  # mu is then below 2^20, the largest value that the search for mu allows
+COUNT_EPSILON_SHARE, COUNT_RHO_SHARE = Fraction(1, 25), Fraction(1, 64)
+# Largest epsilon. With it, mu is below 2^20, the largest value that the search for mu allows.
+MAX_COUNT_EPSILON = 2.0**38
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,9 @@ class WithCount:
     least_units : int
         Least number of rows (persons) that the mechanism needs.
 
+    mu : float or None
+        Mu of all Gaussian noise together, rounded up. None if the noise has no mu.
+
     """
 
     guarantee: Guarantee
@@ -81,6 +88,7 @@ class WithCount:
     count: ScalarLaw | None = None
     spends: Fraction = Fraction(0)
     least_units: int = 0
+    mu: float | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -88,7 +96,13 @@ class WithCount:
 
 
 def calibrated(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int
+    mechanism: Mechanism,
+    lattice: Lattice,
+    budget: Budget,
+    neighbors: Neighbors,
+    per_row: int,
+    *,
+    with_mu: bool = False,
 ) -> WithCount:
     """Split the budget between the mechanism and the count, and calibrate both.
 
@@ -112,6 +126,9 @@ def calibrated(
     per_row : int
         Result of `units_per_row` for the schema.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     Returns
     -------
     WithCount
@@ -123,30 +140,46 @@ def calibrated(
         The mechanism cannot keep the budget. No budget was spent.
 
     """
-    if neighbors != Neighbors.ADD_REMOVE or mechanism.name in registry.MECHANISMS or not per_row:
-        laws = mechanism.calibrate(lattice, budget, neighbors)
+
+    def calibrate(part: Budget) -> Calibrated:
+        how = mechanism.calibrate_gaussian if with_mu else mechanism.calibrate
+        return how(lattice, part, neighbors)
+
+    if (
+        neighbors != Neighbors.ADD_REMOVE
+        or mechanism.name in registry.PAPER_MECHANISMS
+        or not per_row
+    ):
+        laws = calibrate(budget)
         least = mechanism.least_units(lattice, budget, neighbors)
-        return WithCount(laws.guarantee, laws, least_units=least)
-    kept, laws, stated = _kept(mechanism, lattice, budget, neighbors)
+        return WithCount(laws.guarantee, laws, least_units=least, mu=_mu(laws))
+    kept, laws, stated = _kept(mechanism.name, budget, calibrate)
     most = lattice.unit.max_rows * per_row
     law: ScalarLaw
     if is_gaussian(laws):
-        whole, extra = gaussian.concentration(mechanism.name, budget)
+        whole, extra = gaussian.concentration(mechanism.name, budget, rounded=with_mu)
         spends = whole - gaussian.concentration(mechanism.name, kept)[0]
         if spends <= 0:  # float64 can round two values of mu below 1e-13 to the same number
             raise MechanismError(
                 "The privacy budget is too small to count the rows. Choose a usual value: epsilon "
                 "from 0.1 to 3. Nothing was spent."
             )
-        law = ScalarGaussian(max(Fraction(most) ** 2 / (2 * spends) + extra, SMALLEST_VARIANCE))
+        law = ScalarGaussian(max(Fraction(most) ** 2 / (2 * spends) + extra, MIN_VARIANCE))
     else:
         spends = pure_epsilon(mechanism.name, budget) - pure_epsilon(mechanism.name, kept)
-        law = ScalarLaplace(max(most / spends, SMALLEST_SCALE))
-    return WithCount(Guarantee(stated, neighbors, lattice.unit), laws, law, spends)
+        law = ScalarLaplace(max(most / spends, MIN_SCALE))
+    guarantee = Guarantee(stated, neighbors, lattice.unit)
+    return WithCount(guarantee, laws, law, spends, mu=_mu(laws, spends))
+
+
+def _mu(laws: Calibrated, rho_of_count: Fraction = Fraction(0)) -> float | None:
+    """Return the mu of a calibration and of the count together, or None."""
+    square: Fraction | None = getattr(laws, "mu_squared", None)
+    return None if square is None else root_up(square + 2 * rho_of_count)
 
 
 def _kept(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    name: str, budget: Budget, calibrate: Callable[[Budget], Calibrated]
 ) -> tuple[Budget, Calibrated, Budget]:
     """Return the mechanism's part of the budget, its calibration, and the total budget.
 
@@ -155,17 +188,17 @@ def _kept(
     """
     stated = budget
     if isinstance(budget, ApproxDP):
-        kept: Budget = _less_mu(mechanism.name, budget)
-        laws = mechanism.calibrate(lattice, kept, neighbors)
+        kept: Budget = _less_mu(name, budget)
+        laws = calibrate(kept)
         if is_gaussian(laws):
             return kept, laws, stated
         if isinstance(laws.guarantee.budget, PureDP):
             stated = PureDP(budget.epsilon)
     if isinstance(budget, ZCDP):
-        kept = ZCDP(_less(budget.rho, RHO_SHARE))
+        kept = ZCDP(_less(budget.rho, COUNT_RHO_SHARE))
     else:
-        kept = PureDP(_less(budget.epsilon, EPSILON_SHARE))
-    return kept, mechanism.calibrate(lattice, kept, neighbors), stated
+        kept = PureDP(_less(budget.epsilon, COUNT_EPSILON_SHARE))
+    return kept, calibrate(kept), stated
 
 
 def _less(spends: float, share: Fraction) -> float:
@@ -185,13 +218,13 @@ def _less_mu(name: str, budget: ApproxDP) -> ApproxDP:
     The function returns the given budget if no mu fits the budget. The epsilon shrinks by the
     same fraction as mu^2. With the full epsilon, a large mu would need a delta near 0.
     """
-    near = replace(budget, epsilon=min(budget.epsilon, MAX_EPSILON))
+    near = replace(budget, epsilon=min(budget.epsilon, MAX_COUNT_EPSILON))
     try:
         rho, _ = gaussian.concentration(name, near)
     except BudgetError:
         return budget
-    epsilon = near.epsilon * float(1 - RHO_SHARE)
-    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - RHO_SHARE)), epsilon))
+    epsilon = near.epsilon * float(1 - COUNT_RHO_SHARE)
+    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - COUNT_RHO_SHARE)), epsilon))
 
 
 def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> Release:

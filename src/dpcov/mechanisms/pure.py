@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Laws = TypeVar("Laws")
 
 
-NO_EPSILON = Fraction(0)
+NO_EPSILON = Fraction(0)  # spent on a private radius, if the schema sets the radius
 
 
 def pure_guarantee(lattice: Lattice, epsilon: Fraction, neighbors: Neighbors) -> Guarantee:

@@ -49,12 +49,12 @@ Radius = Literal["public", "private"]
 
 # Number of times that the squared radius is halved. The smallest candidate is about a thousandth of
 # the radius in the schema. Source: not recorded.
-MAX_HALVINGS = 20
-SMALLEST_RADIUS = 1e-99  # release files accept only larger radii
+MAX_RADIUS_HALVINGS = 20
+MIN_RADIUS = 1e-99  # release files accept only larger radii
 # Probability that noise makes an empty bin detectable. The values affect only the choice of the
 # radius. Source: not recorded.
-FALSE_ALARM = 0.01  # for all bins together
-FALSE_ALARM_ADJACENT = 0.2  # for a bin next to a detectable bin
+BIN_ALARM_PROBABILITY = 0.01  # for all bins together
+NEXT_BIN_ALARM_PROBABILITY = 0.2  # for a bin next to a detectable bin
 
 
 def spent(radius: Radius, share: float, budget: Fraction) -> Fraction:
@@ -139,8 +139,8 @@ def candidates(radius: float) -> Vector:
 
     Each squared radius is half of the next squared radius.
     """
-    radii: Vector = radius * 2.0 ** (-np.arange(MAX_HALVINGS, -1, -1) / 2)
-    return radii[(radii > SMALLEST_RADIUS) | (radii == radius)]
+    radii: Vector = radius * 2.0 ** (-np.arange(MAX_RADIUS_HALVINGS, -1, -1) / 2)
+    return radii[(radii > MIN_RADIUS) | (radii == radius)]
 
 
 def significant(counts: Integers, law: ScalarLaw) -> Vector:
@@ -150,8 +150,8 @@ def significant(counts: Integers, law: ScalarLaw) -> Vector:
     the noise in these empty bins would count as rows with a large norm. A bin next to a detectable
     bin has a lower threshold, because rows with similar norms are likely.
     """
-    kept = counts > law.upper_quantile(FALSE_ALARM / len(counts))
-    likely = counts > law.upper_quantile(FALSE_ALARM_ADJACENT)
+    kept = counts > law.upper_quantile(BIN_ALARM_PROBABILITY / len(counts))
+    likely = counts > law.upper_quantile(NEXT_BIN_ALARM_PROBABILITY)
     for _ in counts:
         beside = np.append(kept[1:], False) | np.append(False, kept[:-1])
         kept |= likely & beside

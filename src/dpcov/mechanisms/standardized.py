@@ -13,17 +13,17 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Above0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.denoise.clipped import UNLIKE
+from dpcov.denoise.clipped import COLUMN_LOSS_RELATIVE_SD
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.images import MIN_COUNT_SDS, Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
 from dpcov.published.kinds import DIRECTIONS, NoisySums
-from dpcov.published.norm_histogram import BINS, NormHistogram, bin_ends
-from dpcov.rows.moment import UNITS, longest_image, power_above
+from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram, bin_upper_ends
+from dpcov.rows.moment import UNITS, max_transformed_norm, power_above
 from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class Calibration:
     - `counts` is the noise distribution of each count in the norm histogram.
     - `paths` are the branches in ascending order of the budget for the directions query. A branch
       without this query comes last.
+    - `mu_squared` is the squared mu of all rounds together, or None if the noise has no mu.
 
     """
 
@@ -118,6 +119,7 @@ class Calibration:
     look: ScalarLaw
     counts: ScalarLaw
     paths: tuple[Path, ...]
+    mu_squared: Fraction | None = None
 
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
@@ -303,11 +305,7 @@ class Standardized(Mechanism):
         return 3 if self.directions_share == 0 else 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        if lattice.intercept_units == 0:
-            raise MechanismError(
-                f"The mechanism {self.name} needs means, and means need an intercept. Set "
-                "intercept = 0.3 in the schema, or choose another mechanism."
-            )
+        self._require_intercept(lattice)
         relation = Neighbors(neighbors)
         return by_budget(
             budget,
@@ -315,6 +313,19 @@ class Standardized(Mechanism):
             lambda: self._gaussian(lattice, budget, relation),
             noise_of_rounds,
         )
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> Calibration:
+        self._require_intercept(lattice)
+        return self._gaussian(lattice, budget, Neighbors(neighbors), rounded=True)
+
+    def _require_intercept(self, lattice: Lattice) -> None:
+        if lattice.intercept_units == 0:
+            raise MechanismError(
+                f"The mechanism {self.name} needs means, and means need an intercept. Set "
+                "intercept = 0.3 in the schema, or choose another mechanism."
+            )
 
     def _laplace(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         """Calibrate Laplace noise, which spends epsilon and no delta."""
@@ -330,22 +341,26 @@ class Standardized(Mechanism):
 
         return Calibration(guarantee, *laws, self._paths(guarantee, epsilon, of_images))
 
-    def _gaussian(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        rho, extra = gaussian.concentration(self.name, budget)
+    def _gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors, *, rounded: bool = False
+    ) -> Calibration:
+        """Calibrate Gaussian noise, which spends rho or a delta."""
+        rho, extra = gaussian.concentration(self.name, budget, rounded=rounded)
         guarantee = Guarantee(budget, neighbors, lattice.unit)
         laws = gaussian_laws(lattice, neighbors, *self._spent(rho), extra)
 
         def of_images(stated: Guarantee, spent: Fraction) -> additive.Calibration:
             return gaussian.calibration(lattice.relative(), stated, spent, extra, self.trace_share)
 
-        return Calibration(guarantee, *laws, self._paths(guarantee, rho, of_images))
+        paths = self._paths(guarantee, rho, of_images)
+        return Calibration(guarantee, *laws, paths, gaussian.mu_squared(rho, extra))
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
         plain = rows.lattice()
         looking = laws.look.samples(2 * plain.features + 1, entropy)
         first, rounds = rows.second_moments()[0], []
-        seen = look(first, laws.look, looking, rows.gaps)
+        seen = look(first, laws.look, looking, rows.missing_columns)
         sums = NoisySums(noisy_sums(first, looking), laws.look)
         rounds.append(additive.spent("pilot", sums, rows.schema, laws.guarantee))
         images = seen.images(self.power, rows.schema, on_grid=True)
@@ -359,8 +374,10 @@ class Standardized(Mechanism):
             rounds += [replace(one, query=DIRECTIONS[one.query]) for one in directions.rounds]
             # The generator uses the noise stream of the release, so a seed also repeats the map.
             generator = simulation_generator(int(entropy.words(1)[0]))
-            images = Images.by_direction(directions, self.directions_power, generator) or images
-        ends = bin_ends(images.typical, images.longest)
+            images = (
+                RowTransform.by_direction(directions, self.directions_power, generator) or images
+            )
+        ends = bin_upper_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
         lengths = NormHistogram(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
@@ -446,10 +463,12 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
-    steps = np.arange(RADII_PER_DOUBLING * len(lengths.ends) / BINS)
-    squares = lengths.ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
-    taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
-    errors = np.hypot(noise * squares, weight * UNLIKE * taken / lattice.features)
+    steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
+    squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
+    taken = np.array(
+        [lengths.squared_norm_loss(math.sqrt(square)).root_mean_square for square in squares]
+    )
+    errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 
 
@@ -461,12 +480,12 @@ def drawn(
     The noise distributions on the new lattice cost as much as `laws`, because the radius depends on
     the data only through earlier rounds.
     """
-    lattice = plain.of_images(radius)
+    lattice = plain.for_transform(radius)
     there = laws.at(lattice)
     return lattice, there, additive.Draws.of(there, entropy)
 
 
-def look_radius(images: Images, law: MatrixLaw, p: int) -> float:
+def look_radius(images: RowTransform, law: MatrixLaw, p: int) -> float:
     """Return the clipping radius of the directions query.
 
     The radius is 1 to `MAX_RADIUS_FACTOR` times the root mean square norm of the transformed rows.
@@ -511,7 +530,7 @@ class Spread:
     gaps: Mapping[int, int] = field(default_factory=dict)
     astray: float = 0.0
 
-    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
+    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> RowTransform:
         """Return the standardizing transformation.
 
         The transformation subtracts the center and divides each feature by a power of its standard
@@ -528,11 +547,11 @@ class Spread:
         on_grid : bool
             True to round the units and the step of the center to powers of two. Bounds, midpoints
             and categories are then multiples of the quantisation step of the transformed rows
-            (`Lattice.of_images`).
+            (`Lattice.for_transform`).
 
         Returns
         -------
-        Images
+        RowTransform
             Transformation of the rows, with the norms of the transformed rows.
 
         """
@@ -543,16 +562,16 @@ class Spread:
         matrix, center = np.eye(len(units)), self.center.copy()
         if on_grid:
             units = np.exp2(np.rint(np.log2(units)))
-            longest = longest_image(np.diag(1 / units), center, schema.effective_radius)
+            longest = max_transformed_norm(np.diag(1 / units), center, schema.effective_radius)
             fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / CENTER_STEPS_PER_SD
             steps = np.minimum(units * (power_above(2 * longest) / UNITS), fine)
             center = np.rint(center / steps) * steps  # a variance is at most 1, so 1 is a multiple
         for at, mark in self.gaps.items():  # a missing cell becomes 0 in the transformed row
             matrix[at, mark] = center[at]
             center[at] *= 1 - center[mark]
-        reached = Images.reached(matrix / units[:, None], center, schema)
+        reached = RowTransform.reached(matrix / units[:, None], center, schema)
         root_mean_square = math.sqrt(np.sum(self.variances / units**2))
-        return Images(*reached, min(reached[1], root_mean_square), self.count)
+        return RowTransform(*reached, min(reached[1], root_mean_square), self.count)
 
 
 def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[int, int]) -> Spread:

@@ -20,7 +20,7 @@ import numpy as np
 from dpcov.core.accounting import MIN_SERIES_EPSILON, ORDER_EXCESSES, RenyiCurve
 from dpcov.core.installing import installing
 from dpcov.core.privacy import (
-    ROUNDING,
+    TERM_ERROR,
     ApproxDP,
     PureDP,
     exact,
@@ -73,7 +73,7 @@ def compose_gdp(mus: Iterable[float]) -> float:
         Parameter of all steps together.
 
     """
-    return math.nextafter(math.hypot(*mus) * (1 + ROUNDING), math.inf)
+    return math.nextafter(math.hypot(*mus) * (1 + TERM_ERROR), math.inf)
 
 
 def gdp_of_pure(epsilon: float) -> float:
@@ -150,8 +150,8 @@ def with_bad_events(mu: float, epsilon: float, bad: float) -> tuple[float, float
     """
     if not 0 <= bad < 1:
         raise BudgetError(f"The probability of bad events must be below 1, not {bad!r}.")
-    delta = (gaussian_delta(mu, epsilon) + bad) * (1 + ROUNDING)
-    return (epsilon - math.log1p(-bad)) * (1 + ROUNDING), delta
+    delta = (gaussian_delta(mu, epsilon) + bad) * (1 + TERM_ERROR)
+    return (epsilon - math.log1p(-bad)) * (1 + TERM_ERROR), delta
 
 
 def gdp_beside_bad_events(epsilon: float, delta: float, bad: float) -> float:
@@ -175,8 +175,8 @@ def gdp_beside_bad_events(epsilon: float, delta: float, bad: float) -> float:
         The bad events use the whole budget.
 
     """
-    inner = (epsilon + math.log1p(-bad) if 0 <= bad < 1 else -1.0) * (1 - ROUNDING)
-    left = (delta - bad) * (1 - ROUNDING)
+    inner = (epsilon + math.log1p(-bad) if 0 <= bad < 1 else -1.0) * (1 - TERM_ERROR)
+    left = (delta - bad) * (1 - TERM_ERROR)
     if inner <= 0 or left <= 0:
         raise BudgetError(
             f"Bad events of probability {bad:g} leave nothing of ({epsilon:g}, {delta:g})."

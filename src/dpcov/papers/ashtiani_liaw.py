@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-# Requirement of the mechanism, which the message of a refusal contains.
-TABLE_REQUIREMENT = (
+# What the mechanism needs; part of the message of a refusal.
+MOMENT_GROUPS_REQUIREMENT = (
     "so many rows (persons) that random groups of them have nearly the same second moment"
 )
 # Largest number of groups. The mechanism compares all pairs of groups.
-MAX_GROUPS = 10_000
+MAX_COMPARED_GROUPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class AshtianiLiaw(Mechanism):
         left = float(epsilon - for_test) * (1 - 1e-12)
         groups = stable.count_for(_closest(samples, left, delta))
         d = lattice.dimension
-        require_memory(self.name, groups, d, d, most=MAX_GROUPS)
+        require_memory(self.name, groups, d, d, most=MAX_COMPARED_GROUPS)
         close = stable.closeness(groups)
         release = SampledCovariance(close, most_samples(close, left, delta))
         return Calibration(guarantee, stable, groups, release)
@@ -214,7 +214,7 @@ def _sample(moments: Sequence[SecondMoment], laws: Calibration, entropy: Entropy
     matrices = [moment.units + np.eye(len(moment.units), dtype=np.int64) for moment in moments]
     score, weights = laws.stable(matrices)
     if not laws.stable.test.passes(score, entropy):
-        raise MechanismRefused(TABLE_REQUIREMENT)
+        raise MechanismRefused(MOMENT_GROUPS_REQUIREMENT)
     whole = sum(w * matrix for w, matrix in zip(weights.tolist(), matrices, strict=True))
     return laws.release(laws.groups * np.asarray(whole), int(weights.sum()), entropy)
 

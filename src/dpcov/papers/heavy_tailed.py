@@ -23,8 +23,7 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
-from dpcov.papers.mapped import last_laws, release_at, release_mapped
+from dpcov.mechanisms.radius import MIN_RADIUS, count_law
 from dpcov.papers.preconditioned import SPECTRUM_SLACK, number_of_rows, pilot_query
 from dpcov.papers.primitives.bounded_moments import (
     STEP_TRUNCATION_ERROR,
@@ -34,6 +33,7 @@ from dpcov.papers.primitives.bounded_moments import (
     sample_size,
     steps,
 )
+from dpcov.papers.transformed import last_laws, release_at, release_transformed
 from dpcov.rows.moment import LinearMap
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class HeavyTailed(Mechanism):
             radius = min(goal, longest(shape, lattice))
             final = gaussian.calibration(lattice.relative(), guarantee, left, extra, share)
             return release_at(self, rows, shape, radius, final, entropy)
-        return release_mapped(
+        return release_transformed(
             self,
             rows,
             shape,
@@ -320,7 +320,7 @@ class HeavyTailed(Mechanism):
         radii = [longest(self._start(lattice), lattice), self._query_radius(lattice.features)]
         if self.radii == "theory":
             radii.append(self.moments.mahalanobis_radius(lattice.features, self.alpha / 2))
-        if not all(SMALLEST_RADIUS < radius < 1 / SMALLEST_RADIUS for radius in radii):
+        if not all(MIN_RADIUS < radius < 1 / MIN_RADIUS for radius in radii):
             raise MechanismError("The options of heavy-tailed give a radius that is out of range.")
 
     def _candidates(self, shape: LinearMap, lattice: Lattice) -> Vector | None:

@@ -14,7 +14,7 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import count_law
-from dpcov.papers.mapped import last_laws, release_mapped
+from dpcov.papers.transformed import last_laws, release_transformed
 from dpcov.rows.moment import LinearMap
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ CLIPPED_FRACTION = 0.01
 SPECTRUM_SLACK = 0.3
 # Largest number of pilot queries. A pilot query halves the error of a transformation, and float64
 # allows 1,074 halvings of 1.
-MAX_QUERIES = 1100
-QueryCount = Annotated[int, Interval(1, MAX_QUERIES, "both")]
+MAX_HALVING_QUERIES = 1100
+QueryCount = Annotated[int, Interval(1, MAX_HALVING_QUERIES, "both")]
 # Number of comparisons of a binary search among `SCALE_COUNT` scales.
 SEARCH_STEPS = 6
 # Number of candidate scales. The search finds the median norm among R 2^-j, where R is the radius
 # of the schema.
 SCALE_COUNT = 64
 # Largest norm of transformed rows, beyond all radii. Features are capped there.
-MAX_MAPPED_NORM = 256.0
+MAX_TRANSFORMED_NORM = 256.0
 # Largest ratio of the singular values of a transformation. A linear map is rounded to 2^-29.
 MAX_SINGULAR_VALUE_RATIO = 2.0**28
 
@@ -215,7 +215,7 @@ class Preconditioned(Mechanism):
         count = number_of_rows(rows, laws.count, entropy) if counted else None
         start = initial(rows, laws.balance, entropy)
         shape, queries = self._learned(rows, start, laws.step, count, entropy)
-        return release_mapped(
+        return release_transformed(
             self,
             rows,
             shape,
@@ -325,7 +325,9 @@ class PilotEstimate:
         if self.mean is not None:
             moved = shape.center + np.linalg.pinv(shape.matrix()) @ self.mean
             center = np.clip(moved, -1.0, 1.0)
-        return LinearMap.focused(_bounded(inverse_root @ shape.matrix()), MAX_MAPPED_NORM, center)
+        return LinearMap.focused(
+            _bounded(inverse_root @ shape.matrix()), MAX_TRANSFORMED_NORM, center
+        )
 
 
 def _bounded(matrix: Matrix) -> Matrix:
@@ -407,7 +409,7 @@ def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
         inside, beyond = rows.norm_counts([1.0], radius=2.0, transform=shape).tolist()
         low, high = (low, middle) if beyond - inside + k > 0 else (middle, high)
     factor = 2.0**low * math.sqrt(lattice.features) / 2
-    return LinearMap.focused(eye * (factor / lattice.radius), MAX_MAPPED_NORM)
+    return LinearMap.focused(eye * (factor / lattice.radius), MAX_TRANSFORMED_NORM)
 
 
 def _tail(p: int, share: float) -> float:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import SecondMoment
 
 # Number of bits of each part (limb) of a long integer.
-LIMB_BITS = 20
+FORM_LIMB_BITS = 20
 
 
 def quadratic_forms(moment: SecondMoment, vectors: Matrix) -> list[int]:
@@ -39,14 +39,14 @@ def quadratic_forms(moment: SecondMoment, vectors: Matrix) -> list[int]:
         Quadratic forms.
 
     """
-    fixed = np.ldexp(vectors, 2 * LIMB_BITS).astype(np.int64).T.astype(object)
+    fixed = np.ldexp(vectors, 2 * FORM_LIMB_BITS).astype(np.int64).T.astype(object)
     wholes = _limbs(fixed)
     image = sum(
-        ((limb @ whole).astype(np.int64).astype(object) << LIMB_BITS * (i + j))
+        ((limb @ whole).astype(np.int64).astype(object) << FORM_LIMB_BITS * (i + j))
         for i, limb in enumerate(_limbs(moment.units))
         for j, whole in enumerate(wholes)
     )
-    return [int(form) >> 4 * LIMB_BITS for form in (fixed * image).sum(axis=0)]
+    return [int(form) >> 4 * FORM_LIMB_BITS for form in (fixed * image).sum(axis=0)]
 
 
 def _limbs(integers: NDArray[np.object_]) -> list[Matrix]:
@@ -57,6 +57,6 @@ def _limbs(integers: NDArray[np.object_]) -> list[Matrix]:
     signs, rest = np.where(integers < 0, -1.0, 1.0), abs(integers)
     limbs: list[Matrix] = []
     while not limbs or np.any(rest):
-        limbs.append(signs * (rest % 2**LIMB_BITS).astype(np.float64))
-        rest = rest >> LIMB_BITS
+        limbs.append(signs * (rest % 2**FORM_LIMB_BITS).astype(np.float64))
+        rest = rest >> FORM_LIMB_BITS
     return limbs

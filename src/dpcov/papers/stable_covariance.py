@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-# Requirement of the mechanism, which the message of a refusal contains.
-TABLE_REQUIREMENT = (
+# What the mechanism needs; part of the message of a refusal.
+BALANCED_ROWS_REQUIREMENT = (
     "many rows (persons), of which hardly any outweighs many of the others in some direction"
 )
 SMALL_BUDGET_MESSAGE = "The privacy budget is too small. Use a larger one."
@@ -275,7 +275,7 @@ class StableCovariance(Mechanism):
         table = with_intercept(rows.integer_rows(), lattice)
         stable, release = self.at(laws, lattice, laws.unit_count(table, entropy))
         if stable is None or release is None:
-            raise MechanismRefused(TABLE_REQUIREMENT)
+            raise MechanismRefused(BALANCED_ROWS_REQUIREMENT)
         moment = stable_sample(table, stable, laws.test, release, entropy)
         count = table.unit_count if laws.guarantee.neighbors == Neighbors.REPLACE_ONE else None
         return released(self, rows, laws.guarantee, moment, lattice, FINE_STEP_BITS, count, entropy)
@@ -422,7 +422,7 @@ def stable_sample(
     """
     score, weights = stable(table)
     if not test.passes(score, entropy):
-        raise MechanismRefused(TABLE_REQUIREMENT)
+        raise MechanismRefused(BALANCED_ROWS_REQUIREMENT)
     weighted = second_moment(table.rows, weights[table.owners])
     weighted[np.diag_indices(len(weighted))] += RIDGE_UNITS * stable.limit
     return release(weighted, stable.limit, entropy)

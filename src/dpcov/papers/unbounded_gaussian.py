@@ -17,11 +17,11 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
-from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.papers.preconditioned import QueryCount
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.stable_covariance import MACHINE_FAULT_MESSAGE
+from dpcov.papers.transformed import last_laws, release_transformed
 from dpcov.published.costs import ROUNDING_VARIANCE
 from dpcov.rows.moment import UNITS, LinearMap
 from dpcov.rows.sources.quiet import quiet
@@ -242,7 +242,7 @@ class UnboundedGaussian(Mechanism):
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
         shape, left = self._learned(rows, laws, entropy)
-        return release_mapped(
+        return release_transformed(
             self,
             rows,
             shape,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.api.ledger import Ledger
+from dpcov.api.ledger import About, Ledger, finish_or_warn
 from dpcov.core.entropy import Entropy
 from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
@@ -41,8 +41,8 @@ CLIPPING_PROBABILITY = 0.1
 VALUE_STEPS = 2**20
 # Smallest fraction of normal pairs in the fullest bin of the scale histogram.
 MIN_MODE_FREQUENCY = 0.289
-# Requirement of the mechanism, which the message of a refusal contains.
-TABLE_REQUIREMENT = "enough rows, without gaps in their values"
+# What the mechanism needs; part of the message of a refusal.
+DENSE_VALUES_REQUIREMENT = "enough rows, without gaps in their values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,10 @@ def mean_and_variance(
                 "privacy. Remove the seed or the ledger."
             )
         opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-        opened.reserve(planned.guarantee, dataset=dataset, note="univariate")
+        entry = opened.reserve(planned.guarantee, dataset=dataset, note="univariate")
+        made = _released(planned, numbers, Entropy.system())
+        finish_or_warn(opened, entry, (), About(source="a column in memory"))
+        return made
     return _released(planned, numbers, Entropy.system() if seed is None else Entropy.seeded(seed))
 
 
@@ -376,7 +379,7 @@ def _fullest(histogram: GaussianHistograms, votes: AnyArray, entropy: Entropy) -
     keys, counts = np.unique(votes + 0, return_counts=True)
     shown = histogram(dict(zip(keys.tolist(), counts.tolist(), strict=True)), entropy)
     if not shown:
-        raise MechanismRefused(TABLE_REQUIREMENT)
+        raise MechanismRefused(DENSE_VALUES_REQUIREMENT)
     return float(max(shown, key=shown.__getitem__))
 
 

@@ -14,10 +14,10 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
-from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
 from dpcov.papers.stable_covariance import SMALL_BUDGET_MESSAGE
+from dpcov.papers.transformed import last_laws, release_transformed
 from dpcov.rows.moment import FINE_UNITS, LinearMap
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Whitened(Mechanism):
         )
         step = rows.lattice().radius / FINE_UNITS
         shape = _whitening_map(moment.astype(np.float64) * (step**2 / units))
-        return release_mapped(
+        return release_transformed(
             self,
             rows,
             shape,

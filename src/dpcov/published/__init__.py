@@ -1,1 +1,1 @@
-"""What mechanisms publish: answers with noise, their costs, and the record of a release."""
+"""Noisy answers that mechanisms publish, their privacy costs, and the record of a release."""

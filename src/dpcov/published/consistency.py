@@ -1,7 +1,8 @@
-"""Agreement of the rounds of a release with each other.
+"""Check that the rounds of a release agree with each other.
 
-A file that somebody edited often contradicts itself. These checks refuse it. They accept every
-release that dpcov makes, because a contradiction must exceed `MAX_NOISE_SDS` standard deviations.
+A file that somebody edited often contradicts itself. These checks refuse such a file. They accept
+every release that dpcov makes, because a difference must exceed `MAX_NOISE_SDS` standard
+deviations.
 """
 
 from __future__ import annotations
@@ -35,11 +36,23 @@ MAX_NOISE_SDS = 40.0
 # rounding adds less than 2^-20 of the noise variance (docs/proofs/release.md, section 7).
 KEPT_BITS = 10
 # Queries that a mechanism always publishes.
-ALWAYS: dict[str, tuple[Query, ...]] = {"standardized": ("pilot", "norms")}
+ALWAYS_PUBLISHED: dict[str, tuple[Query, ...]] = {"standardized": ("pilot", "norms")}
 
 
 def shift_for(spread: float) -> int:
-    """Return the base-2 logarithm of the rounding step, in squared lattice steps."""
+    """Return the binary exponent of the rounding step of a published matrix.
+
+    Parameters
+    ----------
+    spread : float
+        Size of the noise, in squared lattice steps.
+
+    Returns
+    -------
+    int
+        Exponent k of the rounding step, which is 2^k squared lattice steps.
+
+    """
     return max(0, math.floor(math.log2(spread)) - KEPT_BITS)
 
 
@@ -62,7 +75,7 @@ def check_consistency(record: Record) -> None:
         if isinstance(one.published, NoisyMatrix):
             matrix = one.published
             if matrix.shift != shift_for(matrix.noise.spread):
-                raise ValueError(f"the shift of the query {one.query!r} does not fit its noise")
+                raise ValueError(f"the shift of the query {one.query!r} does not fit the noise")
     for matrix, trace in _traces(record.rounds):
         order, unit = matrix.lattice.dimension, 2.0**matrix.shift
         deviation = math.hypot(
@@ -70,21 +83,21 @@ def check_consistency(record: Record) -> None:
         )
         total = float(np.trace(matrix.units.astype(np.float64))) * unit
         if abs(trace.value - total) > MAX_NOISE_SDS * deviation + order * unit:
-            raise ValueError("the trace does not agree with the matrix")
+            raise ValueError("the trace contradicts the matrix")
     for (count, own), (other, its) in itertools.combinations(_counts(record), 2):
         if abs(count - other) > MAX_NOISE_SDS * math.hypot(own, its) + 1:
-            raise ValueError("the numbers of rows of two queries do not agree")
+            raise ValueError("two queries have contradictory numbers of rows")
 
 
 def _check_queries(record: Record) -> None:
-    """Refuse a release without a round that its mechanism always publishes."""
+    """Raise an error if a round is missing that the mechanism always publishes."""
     queries = {one.query for one in record.rounds}
-    wanted = set(ALWAYS.get(record.mechanism, ()))
+    wanted = set(ALWAYS_PUBLISHED.get(record.mechanism, ()))
     share = record.parameters.get("directions_share", 0)
-    if record.mechanism in ALWAYS and isinstance(share, float) and share > 0:
+    if record.mechanism in ALWAYS_PUBLISHED and isinstance(share, float) and share > 0:
         wanted.add("directions" if "matrix" in queries else "pilot")
     if missing := sorted(wanted - queries):
-        raise ValueError(f"the query {missing[0]!r} of the mechanism is missing")
+        raise ValueError(f"the mechanism always asks the query {missing[0]!r}, but it is missing")
 
 
 def _traces(rounds: tuple[Round, ...]) -> Iterator[tuple[NoisyMatrix, NoisyTrace]]:
@@ -95,7 +108,7 @@ def _traces(rounds: tuple[Round, ...]) -> Iterator[tuple[NoisyMatrix, NoisyTrace
 
 
 def _counts(record: Record) -> Iterator[tuple[float, float]]:
-    """Yield the numbers of rows that the rounds contain, each with its standard deviation."""
+    """Yield each number of rows in the rounds, with the standard deviation of its noise."""
     if record.schema.weight is not None:
         return
     if record.row_count is not None:
@@ -107,8 +120,8 @@ def _counts(record: Record) -> Iterator[tuple[float, float]]:
             case NoisySums(values=values, noise=noise):
                 squared = Lattice.of(record.schema).intercept_units ** 2
                 yield values[-1] / squared, noise.standard_deviation / squared
-            case NormHistogram(counts=counts, law=law):
-                yield float(sum(counts)), law.standard_deviation * math.sqrt(len(counts))
+            case NormHistogram(counts=counts, noise=noise):
+                yield float(sum(counts)), noise.standard_deviation * math.sqrt(len(counts))
             case NoisyMatrix() as matrix if matrix.lattice.intercept_units:
                 squared = matrix.lattice.intercept_units**2
                 unit = 2.0**matrix.shift / squared

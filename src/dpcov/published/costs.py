@@ -4,10 +4,10 @@ An answer costs epsilon if its noise is Laplace noise, and rho = mu^2 / 2 if its
 noise. Both are exact fractions. The module `dpcov.releases.recomputed` compares the sum with the
 guarantee that a release states. The proofs are in docs/proofs/release.md, sections 5 to 9.
 
-The matrix changes by D = A - A' between neighbouring tables, where A and A' are positive
-semidefinite with traces a and b of at most s = k B^2. Under add-remove, b = 0. Then
-||D||_* <= a + b, ||D||_F^2 <= a^2 + b^2 and |tr D| = |a - b|. All costs below are convex in (a, b),
-so they are largest at a corner: (s, 0) or (s, s).
+Between neighbouring tables, the matrix changes by D = A - A'. Both A and A' are positive
+semidefinite, with traces a and b of at most s = k B^2. Under add-remove, b = 0. Then
+||D||_* <= a + b, ||D||_F^2 <= a^2 + b^2 and |tr D| = |a - b|. All costs below are convex functions
+of (a, b), so each cost is largest at (s, 0) or at (s, s).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.schema import Schema
 
-# A discrete Gaussian has this much more variance than the continuous Gaussian that it replaces, in
+# Variance of a discrete Gaussian minus the variance of the continuous Gaussian that it replaces, in
 # squared lattice steps. Source: docs/proofs/release.md, section 6c.
 ROUNDING_VARIANCE = 8
-# Noise distributions of papers whose density exp(-||Z||_* / scale) gives their cost.
+# Noise distributions from papers. Their density exp(-||Z||_* / scale) gives the cost.
 NUCLEAR_LAWS = ("nuclear-laplace", "nuclear-laplace-square")
 ENTRYWISE_LAW = "discrete-laplace-entrywise"
-ROOT_FRACTION_BITS = 128  # of an upper bound on a square root
+ROOT_FRACTION_BITS = 128  # Number of binary digits in an upper bound on a square root.
 
 
 class NoCostError(ValueError):
@@ -99,14 +99,35 @@ def cost(
         case NoisySums(noise=noise):
             squared, absolute = pilot_sensitivities(Lattice.of(schema), guarantee.neighbors)
             return _of_numbers(noise, absolute, squared, extra)
-        case NormHistogram(law=noise):
+        case NormHistogram(noise=noise):
             return _of_numbers(noise, Fraction(rows * sides), Fraction(rows**2 * sides), extra)
         case EstimatedMatrix():
             return None
 
 
 def _of_numbers(noise: ScalarLaw, absolute: Fraction, squared: Fraction, extra: int) -> Fraction:
-    """Return the cost of numbers with these l1 and squared l2 sensitivities."""
+    """Return the cost of noisy numbers.
+
+    Parameters
+    ----------
+    noise : ScalarLaw
+        Distribution of the noise in each number.
+
+    absolute : Fraction
+        Sensitivity of the numbers in the l1 norm.
+
+    squared : Fraction
+        Square of the sensitivity in the l2 norm.
+
+    extra : int
+        Variance that `_continuous` subtracts.
+
+    Returns
+    -------
+    Fraction
+        Cost in epsilon (Laplace noise) or in rho (Gaussian noise).
+
+    """
     if isinstance(noise, ScalarLaplace):
         return absolute / noise.scale
     return squared / (2 * _continuous(noise.variance, extra))
@@ -120,7 +141,7 @@ def _continuous(variance: Fraction, extra: int) -> Fraction:
 
 
 def _of_matrix(noise: MatrixLaw, bound: int, extra: int, *, two_sided: bool) -> Fraction | None:
-    """Return the cost of a matrix whose parts have traces of at most `bound`."""
+    """Return the cost of a matrix if the traces a and b are at most `bound`."""
     sides = 2 if two_sided else 1
     if isinstance(noise, GaussianOrthogonal):
         return Fraction(sides * bound**2) / (2 * _continuous(noise.variance, extra))
@@ -132,22 +153,22 @@ def _of_matrix(noise: MatrixLaw, bound: int, extra: int, *, two_sided: bool) -> 
 
 
 def _nuclear_scale(noise: MatrixLaw) -> Fraction | None:
-    """Return s if the log-density changes by at most ||D||_* / s, or None."""
+    """Return the s for which the log-density changes by at most ||D||_* / s, or None."""
     if isinstance(noise, WishartDifference):
         return 2 * Fraction(noise.scale)
-    told = noise.to_json()
-    return Fraction(told["scale"]) if told["law"] in NUCLEAR_LAWS else None
+    document = noise.to_json()
+    return Fraction(document["scale"]) if document["law"] in NUCLEAR_LAWS else None
 
 
 def _of_entries(noise: MatrixLaw, bound: int, *, two_sided: bool) -> Fraction:
     """Return the cost of independent Laplace noise with scales a on and b off the diagonal.
 
-    For D = w w' with ||w||^2 = s, the sum of |w_i w_j| over i < j is at most s (d - 1) / 2. For
-    D = A - A', the inequality of Cauchy and Schwarz gives
+    Let D = w w' with ||w||^2 = s. Then the sum of |w_i w_j| over i < j is at most s (d - 1) / 2.
+    For D = A - A', the inequality of Cauchy and Schwarz gives the bound
     sqrt(2) s sqrt(d / a^2 + d (d - 1) / (4 b^2)).
     """
-    told, d = noise.to_json(), noise.dimension
-    a, b = Fraction(told["diagonal"]), Fraction(told["off_diagonal"])
+    document, d = noise.to_json(), noise.dimension
+    a, b = Fraction(document["diagonal"]), Fraction(document["off_diagonal"])
     one = bound * (1 / a + (d - 1) / (2 * b))
     if not two_sided:
         return one
@@ -157,7 +178,31 @@ def _of_entries(noise: MatrixLaw, bound: int, *, two_sided: bool) -> Fraction:
 def _of_trace(
     noise: ScalarLaw, bound: int, extra: int, sides: int, beside: NoisyMatrix | None
 ) -> Fraction:
-    """Return the cost of a trace that changes by at most `bound`."""
+    """Return the cost of a trace, in addition to the cost of the matrix `beside`.
+
+    Parameters
+    ----------
+    noise : ScalarLaw
+        Distribution of the noise in the trace.
+
+    bound : int
+        Largest trace s of a unit, in squared lattice steps.
+
+    extra : int
+        Variance that `_continuous` subtracts.
+
+    sides : int
+        1 under add-remove, 2 under replace-one.
+
+    beside : NoisyMatrix or None
+        Matrix of the same round.
+
+    Returns
+    -------
+    Fraction
+        Cost in epsilon (Laplace noise) or in rho (Gaussian noise).
+
+    """
     alone = _of_numbers(noise, Fraction(bound), Fraction(bound) ** 2, extra)
     if beside is None or sides == 1 or beside.lattice.dimension == 1:
         return alone
@@ -166,7 +211,7 @@ def _of_trace(
         per_side = None if scale is None else bound / scale
     else:
         per_side = _of_matrix(beside.noise, bound, extra, two_sided=False)
-    # At the corner (s, s) the trace does not change, and at (s, 0) the matrix costs half.
+    # At (s, s) the trace does not change, and at (s, 0) the matrix costs half.
     return alone if per_side is None else max(Fraction(0), alone - per_side)
 
 

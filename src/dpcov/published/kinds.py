@@ -1,8 +1,8 @@
-"""What a mechanism can publish: a few frozen kinds, each complete in itself.
+"""Kinds of answers that a mechanism can publish.
 
 A release consists of rounds. A round asks one query, and publishes the answer as one of these
 kinds. Each kind states the distribution of its noise. The exception is `EstimatedMatrix`: some
-mechanisms of papers sample their answer, so their error has no known distribution.
+mechanisms from papers sample their answer, so the error has no known distribution.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
 
 Query = Literal["count", "pilot", "directions", "directions trace", "norms", "matrix", "trace"]
-# Names of the queries for the second moment, if its directions determine the map of the last round.
+# Names of the queries for a second moment whose directions determine the map of the last round.
 DIRECTIONS: dict[Query, Query] = {"matrix": "directions", "trace": "directions trace"}
 
 
 class _ByValue:
-    """Equality by all fields, with arrays compared entry by entry."""
+    """Base class with equality by all fields. Arrays are compared entry by entry."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class _ByValue:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowTransform(_ByValue):
+class RowMap(_ByValue):
     """Affine map A (z - c) that a mechanism applied to the encoded features z.
 
     Attributes
@@ -71,7 +71,7 @@ class NoisyMatrix(_ByValue):
     lattice : Lattice
         Lattice of the transformed rows, with the clipping radius.
 
-    transform : RowTransform or None
+    transform : RowMap or None
         Map that the mechanism applied before it clipped the rows. None if there is no map.
 
     shift : int
@@ -86,7 +86,7 @@ class NoisyMatrix(_ByValue):
     """
 
     lattice: Lattice
-    transform: RowTransform | None
+    transform: RowMap | None
     shift: int
     units: Integers
     noise: MatrixLaw
@@ -127,7 +127,7 @@ class NoisyTrace(_ByValue):
     lattice : Lattice
         Lattice of the transformed rows, with the clipping radius.
 
-    transform : RowTransform or None
+    transform : RowMap or None
         Map that the mechanism applied before it clipped the rows. None if there is no map.
 
     value : int
@@ -139,7 +139,7 @@ class NoisyTrace(_ByValue):
     """
 
     lattice: Lattice
-    transform: RowTransform | None
+    transform: RowMap | None
     value: int
     noise: ScalarLaw
 
@@ -184,7 +184,7 @@ class NoisySums:
 
 
 def content(value: Any) -> Any:
-    """Return the content of an answer as nested tuples of numbers and bytes, to hash it."""
+    """Return the content of an answer as nested tuples of numbers and bytes, for a hash."""
     if isinstance(value, np.ndarray):
         return value.tolist() if value.dtype == object else value.tobytes()
     if is_dataclass(value):

@@ -1,11 +1,21 @@
-"""Noisy counts of rows by length, and what they tell of what a clip took.
+"""Noisy norm histograms, and the clipping bias that they imply.
 
-A release of one matrix clips its rows at a radius. What that takes from the few longer ones the
-noise law does not know; the counts from which the radius was chosen do. They are published whole:
-rows that show are rows. Beyond the last that show a tail is taken to go on as it is seen, or to end
-sooner: as the law of the length's square to some power is exponential (Weibull). Of a few rows far
-beyond all others, too few to show, they know nothing. Rows with a rare level, or a rare one of two
-values, are far beyond all others, and many.
+A mechanism clips every transformed row to a radius. The noise distribution of the release does not
+describe what clipping removes. The norm histogram describes this loss. The mechanism publishes the
+histogram and chooses the radius from it.
+
+This module estimates the clipping bias in two parts:
+
+- Detectable rows. The counts are used as they are, up to the last octave above the noise level.
+- Undetectable tail. Beyond the last detectable octave, the counts are extrapolated. Each candidate
+  tail is the tail of a Weibull distribution: a power of the squared norm is exponentially
+  distributed. The power 0 stands for a power law. The noisy counts weight the candidates.
+
+The histogram cannot detect a few rows that lie far beyond all the others. The histogram can detect
+rows with a rare category, because many rows share the category.
+
+Terms: a *norm* is the Euclidean norm of a transformed row. An *octave* is a range of squared norms
+whose upper end is twice its lower end.
 """
 
 from __future__ import annotations
@@ -26,205 +36,434 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.samplers import ScalarLaw
 
-BINS = 2  # for an octave of squared length; a window is an octave
-SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
-HIDDEN = 4.0  # deviations of its noise that the fullest window is not above where noise hides all
-# Chances that noise alone passes for rows in a window, of which there are about 20: beside others
-# that show, and far from them, where it costs more.
-NEAR, FAR = 5e-4, 1e-5
-# Hypotheses of a tail. Of the rows of one octave, r is the share that the next has, and then
-# r^(2^k): k is 0 for a power law, .5 for lengths of an exponential law and 1 for normal columns.
-SHARES = np.geomspace(0.02, 0.7, 18)
-BENDS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])  # laws that end nowhere are as likely as the two next
-MOST_LEFT = 0.65  # of r where k is 0: rows with r of 1/2 have no mean square but for their bounds
-MISFIT = 0.5  # relative deviation of a window from such a law (all measured on tables to tune)
-REACH = 1.96  # deviations, of 95 % intervals
-NODES = (np.arange(5) + 0.5) / 5  # of a bin, in which rows may lie anywhere
+# "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
+
+# --- Layout of the bins ---
+
+# Number of bins per octave. Source: not recorded.
+BINS_PER_OCTAVE = 2
+# Distance from the end of the first bin to the typical squared norm, in octaves.
+# Source: not recorded.
+OCTAVES_BELOW_TYPICAL = 6
+
+# --- Noise thresholds ---
+
+# Smallest detectable peak, in standard deviations of the noise of one octave. At or below this
+# threshold, the whole histogram is below the noise level. Source: tuned (commit 989c65b).
+MIN_PEAK_SNR = 4.0
+# Probability that noise alone makes an empty octave detectable. There are about 20 octaves.
+# The second value is smaller, because a false detection far from the other rows costs more.
+# Source: not recorded.
+FALSE_ALARM_ADJACENT = 5e-4  # for an octave next to a detectable octave
+FALSE_ALARM_DISTANT = 1e-5  # for any other octave
+
+# --- Candidate tails ---
+# A candidate tail has a ratio r and a power k. The first undetectable octave has r times as many
+# rows as the octave before it. From one octave to the next, r becomes r^(2^k).
+
+# Ratios r, dimensionless, shape (18,). Source: tuned.
+TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
+# Powers k of the squared norm, dimensionless, shape (5,). With k = 0 the tail is a power law. With
+# k = 0.5 the norm is exponentially distributed. With k = 1 the columns are normal. Source: tuned.
+TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+# Relative prior weight of each power, shape (5,). The weight of the power law equals the next two
+# weights together. Source: tuned.
+TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
+# Largest ratio r of a power law. With r >= 1/2, only the bounds of the columns keep the mean
+# squared norm finite. Source: tuned.
+MAX_POWER_LAW_RATIO = 0.65
+# Relative distance of a true octave count from a candidate tail, as a standard deviation.
+# Source: tuned.
+TAIL_MODEL_RELATIVE_SD = 0.5
+
+# --- Numerical constants ---
+
+# Normal quantile of a two-sided 95% interval.
+Z_95 = 1.96
+# Positions within a bin, as fractions of its width, shape (5,). A row can lie anywhere in its bin,
+# so averages over a bin are averages over these positions.
+BIN_NODES = (np.arange(5) + 0.5) / 5
 
 
-def bin_ends(typical: float, longest: float) -> Vector:
-    """(m,) squared lengths at which bins end, ascending to that of the longest row.
+def bin_upper_ends(typical_norm: float, norm_bound: float) -> Vector:
+    """Return the upper ends of the bins.
 
-    `typical` and `longest` are lengths, known before the rows are counted.
+    Parameters
+    ----------
+    typical_norm : float
+        Root mean square norm of the rows, as the pilot query estimated it.
+
+    norm_bound : float
+        Upper bound on the norm of every row. Both norms are public before the rows are counted.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Squared norms in ascending order. The last one is ``norm_bound**2``.
+
     """
-    octaves = int(np.ceil(2 * np.log2(longest / typical))) + SHORTEST
-    ends: Vector = longest**2 * 2.0 ** (-np.arange(BINS * octaves, -1.0, -1.0) / BINS)
-    return ends
+    octaves = int(np.ceil(2 * np.log2(norm_bound / typical_norm))) + OCTAVES_BELOW_TYPICAL
+    halvings = np.arange(BINS_PER_OCTAVE * octaves, -1.0, -1.0) / BINS_PER_OCTAVE
+    upper_ends: Vector = norm_bound**2 * 2.0**-halvings
+    return upper_ends
 
 
-class Taken(NamedTuple):
-    """A sum over rows of what a clip takes: an estimate and its standard deviation."""
+class ClippingLoss(NamedTuple):
+    """Estimate of what clipping removes from a sum over rows.
+
+    Attributes
+    ----------
+    estimate : float
+        Estimated loss, in the units of the sum.
+
+    standard_deviation : float
+        Standard deviation of the estimate, in the same units.
+
+    """
 
     estimate: float
-    deviation: float
+    standard_deviation: float
 
     @property
-    def size(self) -> float:
-        return math.hypot(self.estimate, self.deviation)
+    def root_mean_square(self) -> float:
+        """Root mean square of the loss, in the units of the sum."""
+        return math.hypot(self.estimate, self.standard_deviation)
 
 
 @dataclass(frozen=True)
 class NormHistogram:
-    """Noisy counts of (mapped) rows by squared length.
+    """Noisy counts of transformed rows by squared norm.
 
     Attributes
     ----------
-    ends : m squared lengths at which bins end, ascending; no row is beyond the last.
-    counts : m integers, rows up to each end and above the one before, plus noise.
-    law : of the noise in each count.
+    upper_ends : tuple of float, length m
+        Upper ends of the bins, as squared norms in ascending order. The first bin starts at 0. No
+        row lies beyond the last bin.
+
+    counts : tuple of int, length m
+        Number of rows in each bin, plus noise. A count can be negative.
+
+    noise : ScalarLaw
+        Distribution of the noise in each count, in rows.
 
     """
 
-    ends: tuple[float, ...]
+    upper_ends: tuple[float, ...]
     counts: tuple[int, ...]
-    law: ScalarLaw
+    noise: ScalarLaw
 
     @property
-    def hidden(self) -> bool:
-        """Whether noise hides how long most rows are, and so whether they were clipped."""
-        counts, deviation = self._windows
-        return bool(counts.max() <= HIDDEN * deviation)
+    def below_noise_level(self) -> bool:
+        """True if the noise hides the norms of most rows.
 
-    def squared(self, radius: float) -> Taken:
-        """Estimate what clipping at `radius` removes from the sum of squared norms."""
-        return self._taken(_squared(radius))
+        In this case, the histogram does not show whether rows were clipped.
+        """
+        counts, standard_deviation = self._octaves
+        return bool(counts.max() <= MIN_PEAK_SNR * standard_deviation)
 
-    def length(self, radius: float) -> Taken:
-        """Estimate what clipping at `radius` removes from the sum of norms."""
-        return self._taken(_length(radius))
+    def squared_norm_loss(self, radius: float) -> ClippingLoss:
+        """Estimate what clipping removes from the sum of squared norms.
 
-    def most(self, radius: float, level: float) -> tuple[float, float]:
-        """Return upper bounds on both that hold at this level each, whatever the rows' lengths are.
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
 
-        Every row is counted at the upper end of its bin, so noise alone is random in the bound. Its
-        quantile is one of `dpcov.published.tails`: a normal one is too small for Laplace noise.
+        Returns
+        -------
+        ClippingLoss
+            Loss in units of a squared norm.
+
+        """
+        return self._loss(_squared_norm_excess(radius))
+
+    def norm_loss(self, radius: float) -> ClippingLoss:
+        """Estimate what clipping removes from the sum of norms.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        Returns
+        -------
+        ClippingLoss
+            Loss in units of a norm.
+
+        """
+        return self._loss(_norm_excess(radius))
+
+    def loss_upper_bounds(self, radius: float, confidence: float) -> tuple[float, float]:
+        """Compute upper confidence bounds on both losses, without a model of the tail.
+
+        The bounds place every row at the upper end of its bin. The noise in the counts is then the
+        only source of randomness. Its quantile is computed by `dpcov.published.tails`, because a
+        normal quantile is too small for Laplace noise.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        confidence : float
+            Confidence of each bound, between 0 and 1.
+
+        Returns
+        -------
+        squared_norm_loss_bound : float
+            Bound on the loss in the sum of squared norms.
+
+        norm_loss_bound : float
+            Bound on the loss in the sum of norms.
+
         """
 
         def bound(excess: Callable[[Matrix], Matrix]) -> float:
-            most = excess(np.array(self.ends))
-            reach = quantile_of_sum(self.law, most, level)
-            return max(0.0, float(np.array(self.counts) @ most) + reach)
+            worst = excess(np.array(self.upper_ends))
+            margin = quantile_of_sum(self.noise, worst, confidence)
+            return max(0.0, float(np.array(self.counts) @ worst) + margin)
 
-        return bound(_squared(radius)), bound(_length(radius))
+        return bound(_squared_norm_excess(radius)), bound(_norm_excess(radius))
 
-    def chance(self, radius: float, size: float) -> float:
-        """Estimate the probability that the undetectable tail loses more squared norm than this.
+    def tail_loss_probability(self, radius: float, threshold: float) -> float:
+        """Estimate the probability that the undetectable tail loses more than a threshold.
 
-        Where rows show in the first window alone, which has all that are shorter, nothing tells how
-        fast they become fewer: they may, unless noise hides none.
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        threshold : float
+            Loss in the sum of squared norms.
+
+        Returns
+        -------
+        float
+            Total weight of the candidate tails whose loss exceeds the threshold. The function
+            returns 1 if the noise hides all rows. The function also returns 1 if only the first
+            octave is detectable and the noise can hide a row.
+
+        Notes
+        -----
+        The first octave contains all shorter rows too, so it does not show how fast the counts
+        fall. Any tail is then possible.
+
         """
         tail = self._tail
-        if self.hidden or (tail.ends <= BINS and self.law.upper_quantile(NEAR) >= 1):
+        only_first_octave = tail.detectable_bins <= BINS_PER_OCTAVE
+        can_hide_a_row = self.noise.upper_quantile(FALSE_ALARM_ADJACENT) >= 1
+        if self.below_noise_level or (only_first_octave and can_hide_a_row):
             return 1.0
-        each, _ = self._of_bins(_squared(radius))
-        return float(tail.weights @ (tail.beyond @ each > size))
+        mean_excess, _ = self._excess_by_bin(_squared_norm_excess(radius))
+        return float(tail.weights @ (tail.undetectable @ mean_excess > threshold))
 
-    def like(self, count: int) -> Vector:
-        """(count,) squared lengths of rows such as were counted, ascending."""
-        tail = self._tail
-        rows = np.append(0.0, np.cumsum(tail.seen + tail.weights @ tail.beyond))
-        chances = (np.arange(count) + 0.5) / count
-        return np.interp(chances * rows[-1], rows, np.append(0.0, self.ends))
+    def squared_norm_quantiles(self, count: int) -> Vector:
+        """Return quantiles of the estimated distribution of the squared norms.
 
-    def _taken(self, excess: Callable[[Matrix], Matrix]) -> Taken:
-        """Estimate the sum of an excess over all rows, as a function of the squared norm.
+        Parameters
+        ----------
+        count : int
+            Number of quantiles.
 
-        Of the rows that show noise has its part, and where in its bin a row lies. Of others the
-        estimate is the median over hypotheses, in each of which counts are Poisson; the deviation
-        reaches their 97.5 % quantile, where that is farther than a normal law's. Where noise hides
-        all rows any sum is no more than plausible.
+        Returns
+        -------
+        ndarray, shape (count,)
+            Quantiles at the probabilities ``(i + 0.5) / count``, in ascending order.
+
         """
-        each, within = self._of_bins(excess)
         tail = self._tail
-        sums = tail.beyond @ each
-        order = np.argsort(sums)
-        places = np.searchsorted(np.cumsum(tail.weights[order]), [0.5, float(ndtr(REACH))])
-        beyond, most = sums[order[places]]
-        variance = max(tail.weights @ (sums - beyond) ** 2, ((most - beyond) / REACH) ** 2)
-        variance += tail.weights @ (tail.beyond @ (each**2 + within**2))
-        variance += self.law.standard_deviation**2 * np.sum(each[: tail.ends] ** 2)
-        variance += np.sum((tail.seen * within) ** 2)
-        found = Taken(float(tail.seen @ each + beyond), math.sqrt(variance))
-        return Taken(0.0, found.size) if self.hidden else found
+        rows = np.append(0.0, np.cumsum(tail.detectable + tail.weights @ tail.undetectable))
+        probabilities = (np.arange(count) + 0.5) / count
+        return np.interp(probabilities * rows[-1], rows, np.append(0.0, self.upper_ends))
 
-    def _of_bins(self, excess: Callable[[Matrix], Matrix]) -> tuple[Vector, Vector]:
-        """(m,) mean and standard deviation of rows' excess, by bin."""
-        ends = np.array(self.ends)
-        begins = np.append(0.0, ends[:-1])
-        at = excess(begins + np.outer(NODES, ends - begins))
-        return at.mean(axis=0), at.std(axis=0)
+    def _loss(self, excess: Callable[[Matrix], Matrix]) -> ClippingLoss:
+        """Estimate the sum of an excess over all rows.
+
+        The estimate adds the loss of the detectable rows and the loss of the tail. The loss of the
+        tail is the weighted median over the candidate tails.
+
+        The variance has four parts:
+
+        - The spread of the candidate tails. The spread is large enough that a normal 95% interval
+          reaches the 97.5% quantile of the candidate tails.
+        - The number of rows in the tail (Poisson distributed), and the positions of these rows.
+        - The noise in the counts of detectable bins.
+        - The positions of the detectable rows within their bins.
+
+        If the noise hides all rows, the estimate becomes 0. The former estimate then adds to the
+        standard deviation (as the root of the sum of squares).
+
+        Parameters
+        ----------
+        excess : callable
+            Function from squared norms to the losses of such rows, of the same shape.
+
+        Returns
+        -------
+        ClippingLoss
+            Loss in the units of the excess.
+
+        """
+        mean_excess, sd_excess = self._excess_by_bin(excess)
+        tail = self._tail
+        tail_losses = tail.undetectable @ mean_excess
+        order = np.argsort(tail_losses)
+        cumulative_weights = np.cumsum(tail.weights[order])
+        places = np.searchsorted(cumulative_weights, [0.5, float(ndtr(Z_95))])
+        median, upper = tail_losses[order[places]]
+        variance = max(tail.weights @ (tail_losses - median) ** 2, ((upper - median) / Z_95) ** 2)
+        variance += tail.weights @ (tail.undetectable @ (mean_excess**2 + sd_excess**2))
+        noise_variance = self.noise.standard_deviation**2
+        variance += noise_variance * np.sum(mean_excess[: tail.detectable_bins] ** 2)
+        variance += np.sum((tail.detectable * sd_excess) ** 2)
+        loss = ClippingLoss(float(tail.detectable @ mean_excess + median), math.sqrt(variance))
+        return ClippingLoss(0.0, loss.root_mean_square) if self.below_noise_level else loss
+
+    def _excess_by_bin(self, excess: Callable[[Matrix], Matrix]) -> tuple[Vector, Vector]:
+        """Compute the mean and the standard deviation of an excess over each bin.
+
+        Parameters
+        ----------
+        excess : callable
+            Function from squared norms to the losses of such rows, of the same shape.
+
+        Returns
+        -------
+        mean : ndarray, shape (m,)
+            Mean loss of a row in each bin.
+
+        standard_deviation : ndarray, shape (m,)
+            Standard deviation of the loss within each bin.
+
+        """
+        upper_ends = np.array(self.upper_ends)
+        lower_ends = np.append(0.0, upper_ends[:-1])
+        values = excess(lower_ends + np.outer(BIN_NODES, upper_ends - lower_ends))
+        return values.mean(axis=0), values.std(axis=0)
 
     @property
-    def _windows(self) -> tuple[Vector, float]:
-        """Counts of windows, and the deviation of the noise in each; the first may have less."""
-        counts = np.append(np.zeros(self._before), self.counts)
-        deviation = self.law.standard_deviation * math.sqrt(BINS)
-        return counts.reshape(-1, BINS).sum(axis=1), deviation
+    def _octaves(self) -> tuple[Vector, float]:
+        """Noisy counts by octave, and the standard deviation of the noise in each count.
+
+        The last octave ends with the last bin. The first octave can lack bins; its count then has
+        less noise.
+        """
+        counts = np.append(np.zeros(self._missing_bins), self.counts)
+        standard_deviation = self.noise.standard_deviation * math.sqrt(BINS_PER_OCTAVE)
+        return counts.reshape(-1, BINS_PER_OCTAVE).sum(axis=1), standard_deviation
 
     @property
-    def _before(self) -> int:
-        """Bins that the first window lacks: the last one ends with the last bin."""
-        return -len(self.counts) % BINS
+    def _missing_bins(self) -> int:
+        """Number of bins that the first octave lacks."""
+        return -len(self.counts) % BINS_PER_OCTAVE
 
     @cached_property
     def _tail(self) -> _Tail:
-        """Rows that show, and what may lie beyond.
+        """Detectable counts, and candidate counts of the undetectable tail.
 
-        Up to the last window in a row from the fullest one that shows, or the last that shows
-        clearly, counts are what they are. Hypotheses of what is beyond are weighed by the noisy
-        counts there, and by how many more rows the window before the last one has.
+        The last detectable octave is the farther of two octaves:
+
+        - The last octave of the unbroken run above the adjacent noise threshold. The run starts at
+          the fullest octave.
+        - The last octave above the distant noise threshold.
+
+        All octaves up to it count as detectable.
+
+        The weight of a candidate tail depends on two comparisons with the noisy counts:
+
+        - The counts beyond the last detectable octave.
+        - The ratio of the last two detectable octaves. This comparison is skipped if the last
+          octave is the fullest one, or if the other octave is below the adjacent threshold.
         """
-        counts, deviation = self._windows
-        near, far = (math.sqrt(BINS) * self.law.upper_quantile(chance) for chance in (NEAR, FAR))
-        shows = counts > near
+        counts, standard_deviation = self._octaves
+        adjacent, distant = (
+            math.sqrt(BINS_PER_OCTAVE) * self.noise.upper_quantile(probability)
+            for probability in (FALSE_ALARM_ADJACENT, FALSE_ALARM_DISTANT)
+        )
+        above_adjacent = counts > adjacent
         last = peak = int(np.argmax(counts))
-        while last + 1 < len(counts) and shows[last + 1]:
+        while last + 1 < len(counts) and above_adjacent[last + 1]:
             last += 1
-        last = max([last, *np.flatnonzero(counts > far)])
-        bends, shares = (one.ravel() for one in np.meshgrid(BENDS, SHARES, indexing="ij"))
-        weights = np.repeat(WEIGHTS, len(SHARES))
-        logs = np.where((bends == 0) & (shares > MOST_LEFT), -np.inf, np.log(weights))
-        rows = np.full(len(shares), max(counts[last], 0.0))
-        if last > peak and shows[last - 1]:
-            before = rows / shares
-            variance = deviation**2 * (1 + shares**-2) + (MISFIT * before) ** 2
-            logs += _log_normal(counts[last - 1] - before, variance)
-        ended = BINS * (last + 1) - self._before
-        beyond = np.zeros((len(shares), len(self.counts)))
-        for at in range(last + 1, len(counts)):
-            rows = rows * shares
-            shares = shares ** (2**bends)
-            logs += _log_normal(counts[at] - rows, deviation**2 + rows)
-            falling = shares[:, None] ** (np.arange(BINS) / BINS)  # within the window
-            first = BINS * at - self._before
+        last = max([last, *np.flatnonzero(counts > distant)])
+        powers, ratios = (
+            grid.ravel() for grid in np.meshgrid(TAIL_POWERS, TAIL_RATIOS, indexing="ij")
+        )
+        prior_weights = np.repeat(TAIL_PRIOR_WEIGHTS, len(TAIL_RATIOS))
+        excluded = (powers == 0) & (ratios > MAX_POWER_LAW_RATIO)
+        log_weights = np.where(excluded, -np.inf, np.log(prior_weights))
+        rows = np.full(len(ratios), max(counts[last], 0.0))
+        if last > peak and above_adjacent[last - 1]:
+            expected = rows / ratios
+            noise_variance = standard_deviation**2 * (1 + ratios**-2)
+            variance = noise_variance + (TAIL_MODEL_RELATIVE_SD * expected) ** 2
+            log_weights += _log_normal_density(counts[last - 1] - expected, variance)
+        detectable_bins = BINS_PER_OCTAVE * (last + 1) - self._missing_bins
+        undetectable = np.zeros((len(ratios), len(self.counts)))
+        for octave in range(last + 1, len(counts)):
+            rows = rows * ratios
+            ratios = ratios ** (2**powers)
+            log_weights += _log_normal_density(counts[octave] - rows, standard_deviation**2 + rows)
+            # Within an octave, the counts fall by the same factor from bin to bin.
+            falling = ratios[:, None] ** (np.arange(BINS_PER_OCTAVE) / BINS_PER_OCTAVE)
             parts = falling / falling.sum(axis=1, keepdims=True)
-            beyond[:, first : first + BINS] = rows[:, None] * parts
-        seen = np.maximum(np.array(self.counts, float), 0.0)
-        seen[ended:] = 0.0
-        weights = np.exp(logs - logs.max())
-        return _Tail(seen, ended, beyond, weights / weights.sum())
+            first = BINS_PER_OCTAVE * octave - self._missing_bins
+            undetectable[:, first : first + BINS_PER_OCTAVE] = rows[:, None] * parts
+        detectable = np.maximum(np.array(self.counts, float), 0.0)
+        detectable[detectable_bins:] = 0.0
+        weights = np.exp(log_weights - log_weights.max())
+        return _Tail(detectable, detectable_bins, undetectable, weights / weights.sum())
 
 
 class _Tail(NamedTuple):
-    """(m,) rows that show by bin, up to a bin; (h, m) others by hypothesis, and (h,) its weight."""
+    """Detectable counts, and candidate counts of the undetectable tail.
 
-    seen: Vector
-    ends: int
-    beyond: Matrix
+    Attributes
+    ----------
+    detectable : ndarray, shape (m,)
+        Counts of the detectable bins; negative counts become 0. All other bins have 0.
+
+    detectable_bins : int
+        Number of detectable bins, counted from the first bin.
+
+    undetectable : ndarray, shape (h, m)
+        Counts of the other bins under each of h candidate tails.
+
+    weights : ndarray, shape (h,)
+        Weight of each candidate tail. The weights sum to 1.
+
+    """
+
+    detectable: Vector
+    detectable_bins: int
+    undetectable: Matrix
     weights: Vector
 
 
-def _squared(radius: float) -> Callable[[Matrix], Matrix]:
+def _squared_norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
     """Return a function that maps squared norms to the losses in the squared norm."""
     return lambda squares: np.maximum(squares - radius**2, 0.0)
 
 
-def _length(radius: float) -> Callable[[Matrix], Matrix]:
+def _norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
     """Return a function that maps squared norms to the losses in the norm."""
     return lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0)
 
 
-def _log_normal(errors: Vector, variances: Vector) -> Vector:
-    """Logarithms of normal densities, but for a constant."""
+def _log_normal_density(errors: Vector, variances: Vector) -> Vector:
+    """Compute the logarithm of normal densities, up to a constant.
+
+    Parameters
+    ----------
+    errors : ndarray, shape (h,)
+        Differences from the means.
+
+    variances : ndarray, shape (h,)
+        Variances of the differences.
+
+    Returns
+    -------
+    ndarray, shape (h,)
+        Logarithms of the densities.
+
+    """
     return np.asarray(-0.5 * (errors**2 / variances + np.log(variances)))

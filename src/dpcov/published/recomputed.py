@@ -1,8 +1,8 @@
-"""The guarantee of a release, computed again from its noise.
+"""Recomputation of the guarantee of a release from its noise.
 
 A release file states a guarantee. This module compares the statement with the noise of all rounds,
-without any key. It finds a claim that is bolder than the noise. It cannot find a consistent
-forgery, changed bounds in the schema, or a hidden seed.
+without any key. It detects a statement that is stronger than the noise allows. It cannot detect a
+consistent forgery, changed bounds in the schema, or a hidden seed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.published.costs import cost
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Published
-from dpcov.published.norm_histogram import NormHistogram
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.published.record import Record
 
-# Relative slack of an (epsilon, delta) guarantee, whose curve is computed in float64.
-CURVE_SLACK = 1e-9
-# Fraction of the budget that the rounds must account for, so that a guarantee counts as recomputed.
+# Relative tolerance of delta, because the privacy curve is computed in float64.
+DELTA_TOLERANCE = 1e-9
+# Fraction of the budget that the rounds must spend. Otherwise a guarantee is not recomputed.
 ACCOUNTED_FRACTION = 1 - 1e-6
 BOLDER = "the guarantee is stronger than the noise of the rounds allows"
 
@@ -71,7 +70,7 @@ class Total:
         Raises
         ------
         BolderClaimError
-            A round states another cost than its noise gives.
+            A round states a cost that its noise does not have.
 
         """
         epsilon, rho, complete, last = Fraction(0), Fraction(0), True, None
@@ -82,7 +81,7 @@ class Total:
                 complete = False
             elif one.spent != found:
                 raise BolderClaimError(
-                    f"the cost of the query {one.query!r} is not what its noise gives"
+                    f"the query {one.query!r} states a cost that its noise does not have"
                 )
             elif is_gaussian(one.published):
                 rho += found
@@ -103,7 +102,7 @@ class Total:
                 if self.rho == 0 or left < 0:
                     return left >= 0
                 delta = gaussian_delta(math.sqrt(2 * upper_float(self.rho)), float(left))
-                return delta <= budget.delta * (1 + CURVE_SLACK)
+                return delta <= budget.delta * (1 + DELTA_TOLERANCE)
 
     def accounts_for(self, budget: Budget) -> bool:
         """Return True if the rounds together spend the whole budget."""
@@ -129,7 +128,7 @@ def check_guarantee(record: Record) -> None:
     Raises
     ------
     BolderClaimError
-        A claim is bolder than the noise.
+        The guarantee is stronger than the noise allows.
 
     """
     if not Total.of(record).within(record.guarantee.budget):
@@ -138,7 +137,9 @@ def check_guarantee(record: Record) -> None:
     if group is not None and not _together(record.guarantee.budget, group.together.neighbors).fits(
         group.together.budget
     ):
-        raise BolderClaimError("the guarantee of all groups together is stronger than one group's")
+        raise BolderClaimError(
+            "the guarantee of all groups is stronger than the guarantee of one group"
+        )
 
 
 def is_recomputed(record: Record) -> bool:
@@ -155,21 +156,20 @@ def is_gaussian(answer: Published) -> bool:
     match answer:
         case EstimatedMatrix():
             return False
-        case NormHistogram():
-            return isinstance(answer.law, ScalarGaussian)
         case _:
             return isinstance(answer.noise, ScalarGaussian | GaussianOrthogonal)
 
 
 @dataclass(frozen=True, slots=True)
 class _Least:
-    """Least budget of all groups together."""
+    """Smallest budget of all groups together."""
 
     epsilon: Fraction
     delta: Fraction
     rho: Fraction
 
     def fits(self, budget: Budget) -> bool:
+        """Return True if this budget is within another one."""
         match budget:
             case ZCDP():
                 return self.epsilon == 0 and self.rho <= exact(budget.rho)
@@ -181,10 +181,11 @@ class _Least:
 
 
 def _together(level: Budget, neighbors: Neighbors) -> _Least:
-    """Return the least budget of all groups, if each group has this budget under add-remove.
+    """Return the smallest budget of all groups together.
 
-    A row that is replaced leaves one group and enters another one. This is two steps, so epsilon
-    doubles, rho grows four times, and delta grows by the factor 1 + e^epsilon.
+    Each group has the budget `level` under add-remove. A replaced row leaves one group and enters
+    another one. These are two steps, so epsilon doubles, rho grows four times, and delta grows by
+    the factor 1 + e^epsilon.
     """
     two = neighbors == Neighbors.REPLACE_ONE
     zero, sides = Fraction(0), 2 if two else 1

@@ -1,4 +1,4 @@
-"""The record of a release: its rounds, its guarantee, and what both imply without an estimate."""
+"""The record of a release: its rounds, its guarantee, and facts that need no estimate."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
-from dpcov.rows.moment import Lattice, longest_image, units_per_row
+from dpcov.rows.moment import Lattice, max_transformed_norm, units_per_row
 
 if TYPE_CHECKING:
     from typing import Self
@@ -39,34 +39,36 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 TRACE_ONLY = (
-    "This release holds the trace only: so few rows cannot rise above the noise of this budget. "
+    "This release holds the trace only, because the noise of this budget hides so few rows. "
     "Use a larger epsilon or more rows."
 )
 FEW_DIRECTIONS = (
-    "This release holds {held} of {order} directions of the second moment only, so it holds no "
+    "This release holds only {held} of {order} directions of the second moment, so it holds no "
     "means, covariances or counts. Set {option} = {order}, or choose another mechanism."
 )
 NO_INTERCEPT = (
     "This release was made without an intercept, so it holds no means and covariances. "
-    "second_moment() is what it has; set intercept above 0 for the rest."
+    "Use second_moment(), or make a release with an intercept above 0."
 )
 NO_COUNT = (
-    "This release was made without an intercept, and it holds no number of rows, which is private. "
-    "Set intercept above 0."
+    "This release was made without an intercept, so it holds no number of rows. "
+    "Make a release with an intercept above 0."
 )
 NO_LAW = (
-    "The noise of the mechanism {mechanism!r} has no law that can be simulated, so the error of "
-    "this release is not known. Choose a mechanism that adds noise, such as auto."
+    "The noise of the mechanism {mechanism!r} has no known distribution, so dpcov cannot estimate "
+    "the error of this release. Choose a mechanism that adds noise, such as auto."
 )
 
 
 def _provenance() -> dict[str, str]:
+    """Return the library, the version and the date of a release that is made now."""
     today = datetime.now(UTC).date().isoformat()
     return {"library": f"dpcov {_version()}", "version": _version(), "date": today}
 
 
 @cache  # reading the version can take longer than a release
 def _version() -> str:
+    """Return the version of dpcov."""
     return version("dpcov")
 
 
@@ -94,7 +96,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Record:
-    """What a mechanism published, with the guarantee.
+    """Answers that a mechanism published, with the guarantee.
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
 
@@ -173,7 +175,7 @@ class Record:
         Parameters
         ----------
         kind : type
-            One of the kinds of `dpcov.releases.published`.
+            One of the kinds of `dpcov.published.kinds`.
 
         query : str, optional
             Name of the query. The default excludes the directions query.
@@ -247,7 +249,7 @@ class Record:
         return None if matrix is None else matrix.units
 
     @property
-    def transform(self) -> RowTransform | None:
+    def transform(self) -> RowMap | None:
         """Map that the mechanism applied before it clipped the rows, or None."""
         answer = self.find(NoisyMatrix) or self.find(NoisyTrace)
         return None if answer is None else answer.transform
@@ -356,7 +358,7 @@ class Record:
         longest = self.schema.effective_radius
         if self.linear_map is not None:
             exclusive = self.schema.indicators.values()
-            longest = longest_image(self.linear_map, self.center, longest, exclusive)
+            longest = max_transformed_norm(self.linear_map, self.center, longest, exclusive)
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:
@@ -649,7 +651,25 @@ class Record:
 
 
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
-    """Return A M A', where A maps (z, t) to (L z + shift t, t) and L is the (p, p) `linear_map`."""
+    """Return A M A' for the map A from (z, t) to (L z + shift t, t).
+
+    Parameters
+    ----------
+    linear_map : ndarray, shape (p, p)
+        Matrix L.
+
+    shift : ndarray, shape (p,), or None
+        Shift in units of the intercept; None for 0.
+
+    matrix : ndarray, shape (d, d)
+        Second moment M.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Second moment of the mapped rows.
+
+    """
     whole = np.eye(len(matrix))
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
@@ -712,12 +732,12 @@ class CountEstimate:
 
 
 def matrix_reason(release: Record) -> str | None:
-    """Return why the release holds no matrix of second moments; None if it holds one."""
+    """Return the reason why a release holds no second moment, or None if it holds one."""
     return TRACE_ONLY if release.matrix is None else None
 
 
 def directions_reason(release: Record) -> str | None:
-    """Return why the release does not hold the whole matrix; None if it does."""
+    """Return the reason why a release does not hold the whole matrix, or None if it does."""
     matrix, order = release.matrix, release.lattice.dimension
     if isinstance(matrix, EstimatedMatrix) and matrix.directions < order:
         option = "components" if "components" in release.parameters else "rank"
@@ -726,12 +746,12 @@ def directions_reason(release: Record) -> str | None:
 
 
 def moments_reason(release: Record) -> str | None:
-    """Return why the release holds no means and covariances; None if it holds them."""
+    """Return the reason why a release holds no means and covariances, or None if it holds them."""
     return directions_reason(release) or (None if release.has_intercept else NO_INTERCEPT)
 
 
 def law_reason(release: Record) -> str | None:
-    """Return why the error of the release is not known; None if it is."""
+    """Return the reason why the error of a release is not known, or None if it is known."""
     if reason := directions_reason(release):
         return reason
     return NO_LAW.format(mechanism=release.mechanism) if release.noise is None else None

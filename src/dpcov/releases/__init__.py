@@ -16,7 +16,7 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
-from dpcov.core.show.table import LONGEST, Row, Table
+from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
 from dpcov.published import record
@@ -50,10 +50,12 @@ FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
     "published_count": (NoisyCount, "value"),
 }
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-NAMED = 5  # Number of features that the short form of a release names.
-ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
-LARGEST_FILE = 2**33  # Bytes. The largest possible schema needs less.
-SMALLEST_VARIANCE = 1e-12  # Variance of an encoded feature. Below it, all correlations are 0.
+MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release names.
+# Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
+ROUNDING_FRACTION = 1e-13
+MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
+# Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
+MIN_VARIANCE = 1e-12
 
 
 class VoidReleaseWarning(UserWarning):
@@ -189,9 +191,9 @@ class Release(Record):
         True
 
         """
-        door, apart = self.provenance.get("door"), ("version", "door", "not_protected")
-        told = [fact for name, fact in self.provenance.items() if name not in apart]
-        return ", ".join([*told, *([f"read as {door}"] if door else [])])
+        source, apart = self.provenance.get("door"), ("version", "door", "not_protected")
+        facts = [fact for name, fact in self.provenance.items() if name not in apart]
+        return ", ".join([*facts, *([f"read as {source}"] if source else [])])
 
     def not_protected(self) -> str:
         """Return a sentence on everything that the release discloses without protection.
@@ -306,7 +308,7 @@ class Release(Record):
         See Also
         --------
         dpcov.intervals : Intervals for the means.
-        dpcov.drowned : Warnings about means that are below the noise level.
+        dpcov.noise_warnings : Warnings about means that are below the noise level.
 
         Examples
         --------
@@ -384,7 +386,7 @@ class Release(Record):
         """
         _, covariance = self._encoded()
         variances = np.diag(covariance)
-        flat = variances <= SMALLEST_VARIANCE
+        flat = variances <= MIN_VARIANCE
         deviations = np.sqrt(np.where(flat, 1.0, variances))
         correlation = covariance / np.outer(deviations, deviations)
         correlation[flat, :] = correlation[:, flat] = 0.0
@@ -477,10 +479,10 @@ class Release(Record):
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
             raise ReleaseError(
-                "This release has entries that are too large to compute with. Its file is damaged, "
-                "or its denoised matrix is not positive semidefinite: denoise it again."
+                "The release contains numbers that are too large. Its file is damaged, or its "
+                "denoised matrix is not positive semidefinite; denoise the release again."
             )
-        nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
+        nothing = np.abs(np.diag(centred)) <= ROUNDING_FRACTION * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
         count = max(self.count(), 1.0)
@@ -536,7 +538,7 @@ class Release(Record):
         Raises
         ------
         ReleaseError
-            There is no matrix with this name.
+            The matrix does not exist.
         NotReleasedError
             The release does not contain the matrix.
 
@@ -554,7 +556,8 @@ class Release(Record):
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(
-                f"There is no matrix {which!r}. Choose: covariance, correlation, second_moment."
+                f"The matrix {which!r} does not exist. "
+                "Choose: covariance, correlation, second_moment."
             )
         intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
         matrix: Matrix = getattr(self, which)()
@@ -582,7 +585,7 @@ class Release(Record):
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
         if self.group is not None:
             together = self.group.together.in_words()
-            return f"Of the releases by {self.group.column!r} all together: {together}"
+            return f"All releases by {self.group.column!r} together: {together}"
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -687,15 +690,15 @@ class Release(Record):
         """
         from dpcov.releases.file import from_text
 
-        text = read_text(path, "release", ReleaseError, most=LARGEST_FILE)
+        text = read_text(path, "release", ReleaseError, most=MAX_FILE_BYTES)
         loaded = from_text(text, shown(path))
         if loaded.may_be_void:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
 
     def _facts(self) -> dict[str, str]:
-        """Return short facts about the release, by name."""
-        names, more = self.columns[:NAMED], len(self.columns) - NAMED
+        """Return the short description of the release, by the name of each fact."""
+        names, more = self.columns[:MAX_NAMED_FEATURES], len(self.columns) - MAX_NAMED_FEATURES
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
@@ -715,6 +718,7 @@ class Release(Record):
         return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
+        """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.not_released is None:
@@ -727,11 +731,11 @@ class Release(Record):
                 )
                 for name, mean, own in figures
             ]
-            left = max(len(means) - LONGEST, 0)
+            left = max(len(means) - MAX_FULL_ROWS, 0)
             heads = ("", "mean", "std. deviation")
-            shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
+            shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
-        return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
+        return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
 
 
 def load(path: str | Path) -> Release:

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Matrix
 
 DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: "approx"}
-MAX_DIMENSION = 8192
-MOST_TERMS = 8
+MAX_DIMENSION = 8192  # Largest order of a matrix.
+MAX_TERMS = 8  # Largest number of terms of a weighted sum.
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rational = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?$")]
 Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 
 
 class DocumentModel(BaseModel):
-    """Strict, without a quote of what it refuses."""
+    """Base of all documents. It forbids unknown keys, and its errors do not repeat the input."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=True)
 
 
 class WishartDifferenceDocument(DocumentModel):
-    """c (G1 G1' - G2 G2'), G of shape (d, d+1) standard normal."""
+    """Noise c (G1 G1' - G2 G2'). Both G have shape (d, d + 1) and standard normal entries."""
 
     law: Literal["wishart-difference"]
     dimension: Dimension
@@ -37,7 +37,11 @@ class WishartDifferenceDocument(DocumentModel):
 
 
 class NuclearLaplaceDocument(DocumentModel):
-    """Density exp(-||Z||_* / scale) on symmetric matrices, or (Z + Z') / 2 of that on all."""
+    """Noise with a density proportional to exp(-||Z||_* / scale) on symmetric matrices.
+
+    For ``nuclear-laplace-square``, Z has this density on all square matrices, and the noise is
+    (Z + Z') / 2.
+    """
 
     law: Literal["nuclear-laplace", "nuclear-laplace-square"]
     dimension: Dimension
@@ -45,7 +49,7 @@ class NuclearLaplaceDocument(DocumentModel):
 
 
 class GaussianOrthogonalDocument(DocumentModel):
-    """Independent discrete Gaussians, half the variance off the diagonal."""
+    """Noise with independent discrete Gaussian entries. The variance off the diagonal is half."""
 
     law: Literal["discrete-gaussian-orthogonal"]
     dimension: Dimension
@@ -53,7 +57,7 @@ class GaussianOrthogonalDocument(DocumentModel):
 
 
 class EntrywiseLaplaceDocument(DocumentModel):
-    """Independent discrete Laplace entries: P(k) proportional to exp(-|k| / scale)."""
+    """Noise with independent discrete Laplace entries: P(k) proportional to exp(-|k| / scale)."""
 
     law: Literal["discrete-laplace-entrywise"]
     dimension: Dimension
@@ -62,7 +66,7 @@ class EntrywiseLaplaceDocument(DocumentModel):
 
 
 class CenteredWishartDocument(DocumentModel):
-    """c (G G' - m I), G of shape (d, m) standard normal, m = `degrees`."""
+    """Noise c (G G' - m I). G has shape (d, m) and standard normal entries, and m is `degrees`."""
 
     law: Literal["centered-wishart"]
     dimension: Dimension
@@ -71,33 +75,37 @@ class CenteredWishartDocument(DocumentModel):
 
 
 class WeightedSumDocument(DocumentModel):
-    """Sum of independent terms, times weights: noise of moments by length of rows, put together."""
+    """Noise that is a weighted sum of independent terms.
+
+    Old mechanisms released a second moment for each range of row norms. This is the noise of the
+    sum of these second moments.
+    """
 
     law: Literal["weighted-sum"]
-    weights: list[FiniteFloat] = Field(min_length=1, max_length=MOST_TERMS)
+    weights: list[FiniteFloat] = Field(min_length=1, max_length=MAX_TERMS)
     terms: list[
         Annotated[
             WishartDifferenceDocument | NuclearLaplaceDocument | GaussianOrthogonalDocument,
             Field(discriminator="law"),
         ]
-    ] = Field(min_length=1, max_length=MOST_TERMS)
+    ] = Field(min_length=1, max_length=MAX_TERMS)
 
     @property
     def dimension(self) -> int:
-        """Order of the terms; 0, which no matrix has, where they differ."""
+        """Order of the terms, or 0 if the orders differ. No matrix has the order 0."""
         orders = {term.dimension for term in self.terms}
         return orders.pop() if len(orders) == 1 else 0
 
 
 class ScalarLaplaceDocument(DocumentModel):
-    """P(k) proportional to exp(-|k| / scale)."""
+    """Discrete Laplace noise: P(k) is proportional to exp(-|k| / scale)."""
 
     law: Literal["discrete-laplace"]
     scale: Rational
 
 
 class ScalarGaussianDocument(DocumentModel):
-    """P(k) proportional to exp(-k^2 / (2 variance))."""
+    """Discrete Gaussian noise: P(k) is proportional to exp(-k^2 / (2 variance))."""
 
     law: Literal["discrete-gaussian"]
     variance: Rational
@@ -118,21 +126,21 @@ ScalarLawDocument = Annotated[
 
 
 class PureDocument(DocumentModel):
-    """Pure epsilon-differential privacy."""
+    """Budget of pure epsilon-differential privacy."""
 
     definition: Literal["pure"] = "pure"
     epsilon: PositiveFloat
 
 
 class ZCDPDocument(DocumentModel):
-    """rho-zero-concentrated differential privacy."""
+    """Budget of rho-zero-concentrated differential privacy."""
 
     definition: Literal["zcdp"] = "zcdp"
     rho: PositiveFloat
 
 
 class ApproxDocument(DocumentModel):
-    """(epsilon, delta)-differential privacy."""
+    """Budget of (epsilon, delta)-differential privacy."""
 
     definition: Literal["approx"] = "approx"
     epsilon: PositiveFloat
@@ -145,7 +153,7 @@ BudgetDocument = Annotated[
 
 
 class GroupDocument(DocumentModel):
-    """The level of a column whose levels were released apart; they keep `budget` together."""
+    """Level of a column, if each level has a release of its own. All releases share `budget`."""
 
     column: str
     level: str
@@ -154,7 +162,7 @@ class GroupDocument(DocumentModel):
 
 
 def budget_document(budget: Budget) -> dict[str, Any]:
-    """Return the description of a budget."""
+    """Return the JSON description of a budget."""
     return {"definition": DEFINITIONS[type(budget)], **asdict(budget)}
 
 
@@ -164,12 +172,12 @@ def budget(document: PureDocument | ZCDPDocument | ApproxDocument) -> Budget:
 
 
 def lower(matrix: AnyArray) -> list[Any]:
-    """Return the lower triangle of a symmetric matrix, row by row."""
+    """Return the lower triangle of a symmetric matrix as a list, row by row."""
     return matrix[np.tril_indices(len(matrix))].tolist()
 
 
 def square(values: list[float] | None) -> Matrix | None:
-    """Return a square matrix of its entries, row by row."""
+    """Return a square matrix from a list of its entries, row by row."""
     if values is None:
         return None
     order = math.isqrt(len(values))
@@ -177,7 +185,25 @@ def square(values: list[float] | None) -> Matrix | None:
 
 
 def full(values: list[Any] | None, order: int, dtype: type) -> AnyArray | None:
-    """Return the symmetric matrix of a lower triangle."""
+    """Return a symmetric matrix from its lower triangle.
+
+    Parameters
+    ----------
+    values : list or None
+        Entries of the lower triangle, row by row.
+
+    order : int
+        Order d of the matrix.
+
+    dtype : type
+        Type of the entries.
+
+    Returns
+    -------
+    ndarray, shape (d, d), or None
+        Matrix; None if there are no values.
+
+    """
     if values is None:
         return None
     matrix: AnyArray = np.zeros((order, order), dtype)

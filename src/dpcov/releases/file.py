@@ -1,4 +1,4 @@
-"""The release file, format 3: the document of a release, and the way there and back."""
+"""Release files of format 3: conversion of a release to a JSON document, and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
 from dpcov.published.recomputed import check_guarantee, is_gaussian
@@ -47,8 +47,8 @@ from dpcov.releases.documents import (
 )
 from dpcov.releases.former_files import (
     MAX_BINS,
-    SMALLEST_RATIO,
-    SMALLEST_SPREAD,
+    MIN_NOISE_SPREAD,
+    MIN_SINGULAR_VALUE_RATIO,
     FormerDocument,
     converted,
 )
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 
 FORMAT = "dpcov.release/3"
 FORMER = ("dpcov.release/1", "dpcov.release/2")
-ESTIMATOR_VERSION = 3  # of the rules that make the denoised matrix from the rounds
-MAX_KEY_CHARACTERS = 200  # of a key that a message repeats
+ESTIMATOR_VERSION = 3  # Version of the rules that compute the denoised matrix from the rounds.
+MAX_KEY_CHARACTERS = 200  # Largest length of a key that a message repeats.
 Cost = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,4000})(/[1-9][0-9]{0,4000})?$")]
 LongInteger = Annotated[int, Field(ge=-(2**256), le=2**256)]
 Parameter = bool | int | FiniteFloat | str | None
-# The queries of a release in order, with the kinds of their answers.
+# Queries of a release in order, with the possible kinds of their answers.
 ORDER: dict[Query, tuple[type[Published], ...]] = {
     "pilot": (NoisySums,),
     "directions": (NoisyMatrix,),
@@ -101,14 +101,17 @@ class TransformDocument(DocumentModel):
 
 
 class RowsDocument(DocumentModel):
-    """Rows of a second moment: their lattice, and their map or null."""
+    """Lattice of the rows of a second moment, and the map of the rows or null."""
 
     lattice: LatticeDocument
     transform: TransformDocument | None
 
 
 class MatrixDocument(DocumentModel):
-    """Second moment plus noise, lower triangle row by row, in 2^`shift` squared lattice steps."""
+    """Second moment plus noise.
+
+    `entries` is the lower triangle, row by row, in units of 2^`shift` squared lattice steps.
+    """
 
     kind: Literal["noisy matrix"]
     rows: RowsDocument
@@ -118,7 +121,10 @@ class MatrixDocument(DocumentModel):
 
 
 class EstimateDocument(DocumentModel):
-    """Estimated second moment without a known noise distribution, of so many `directions`."""
+    """Second moment that a mechanism estimated, without a known noise distribution.
+
+    `directions` is the number of directions that the estimate contains.
+    """
 
     kind: Literal["estimated matrix"]
     rows: RowsDocument
@@ -128,7 +134,10 @@ class EstimateDocument(DocumentModel):
 
 
 class TraceDocument(DocumentModel):
-    """Trace plus noise, in squared lattice steps. `rows` is null after the matrix of the rows."""
+    """Trace plus noise, in squared lattice steps.
+
+    `rows` is null if the matrix of the same rows precedes the trace.
+    """
 
     kind: Literal["noisy trace"]
     rows: RowsDocument | None
@@ -157,7 +166,7 @@ class SumsDocument(DocumentModel):
 
 
 class HistogramDocument(DocumentModel):
-    """Noisy counts of the transformed rows by squared norm; `ends` are the ends of the bins."""
+    """Noisy counts of transformed rows by squared norm. `ends` are the upper ends of the bins."""
 
     kind: Literal["norm histogram"]
     ends: list[PositiveFloat] = Field(min_length=1, max_length=MAX_BINS)
@@ -184,7 +193,7 @@ class WholeDocument(DocumentModel):
 
 
 class RoundDocument(DocumentModel):
-    """One query, what it spent, and its answer."""
+    """One query with its cost and its answer."""
 
     query: Literal["pilot", "directions", "directions trace", "norms", "matrix", "trace", "count"]
     spent: EpsilonDocument | RhoDocument | WholeDocument
@@ -200,10 +209,10 @@ class RoundDocument(DocumentModel):
 
 
 class ReleaseDocument(DocumentModel):
-    """A dpcov release of format 3. The format is stable when version 0.3.0 is released.
+    """Release file of format 3. The format becomes stable with version 0.3.0.
 
     The estimates are not in the file. They follow from the rounds and the schema, by the rules of
-    the version `estimator`. Only `denoised` of a file that an earlier version wrote is kept.
+    the version `estimator`. The file contains `denoised` only if an earlier version computed it.
     """
 
     format: Literal["dpcov.release/3"] = "dpcov.release/3"
@@ -226,12 +235,14 @@ class ReleaseDocument(DocumentModel):
     def _consistent(self) -> ReleaseDocument:
         names = [one.query for one in self.rounds]
         if names != sorted(set(names), key=list(ORDER).index):
-            raise ValueError("the queries of the rounds are not in their order, once each")
+            raise ValueError("the queries of the rounds are out of order, or one occurs twice")
         replaces = self.guarantee.neighbors == Neighbors.REPLACE_ONE
         if replaces != (self.unit_count is not None):
-            raise ValueError("unit_count is public under replace-one, and only there")
+            raise ValueError(
+                "unit_count is required under replace-one, and forbidden under add-remove"
+            )
         if self.group is not None and self.table.privacy_unit.column is not None:
-            raise ValueError("releases by the levels of a column protect rows")
+            raise ValueError("a release with a group cannot have a privacy unit of persons")
         return self
 
 
@@ -273,6 +284,7 @@ def to_document(release: Release) -> dict[str, Any]:
 
 
 def _round_documents(rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
+    """Yield the documents of the rounds in order."""
     before: Published | None = None
     for one in rounds:
         answer = one.published
@@ -285,12 +297,14 @@ def _round_documents(rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
 
 
 def _spent_document(one: Round) -> dict[str, Any]:
+    """Return the document of the cost of a round."""
     if not isinstance(one.spent, Fraction):
         return {"budget": budget_document(one.spent)}
     return {"rho" if is_gaussian(one.published) else "epsilon": str(one.spent)}
 
 
 def _answer_document(answer: Published, before: Published | None) -> dict[str, Any]:
+    """Return the document of an answer; `before` is the answer of the previous round."""
     match answer:
         case NoisyMatrix():
             return {
@@ -322,13 +336,14 @@ def _answer_document(answer: Published, before: Published | None) -> dict[str, A
         case NormHistogram():
             return {
                 "kind": "norm histogram",
-                "ends": list(answer.ends),
+                "ends": list(answer.upper_ends),
                 "counts": list(answer.counts),
-                "noise": answer.law.to_json(),
+                "noise": answer.noise.to_json(),
             }
 
 
-def _rows_document(lattice: Lattice, transform: RowTransform | None) -> dict[str, Any]:
+def _rows_document(lattice: Lattice, transform: RowMap | None) -> dict[str, Any]:
+    """Return the document of a lattice and a map."""
     return {
         "lattice": {
             "radius": lattice.radius,
@@ -343,6 +358,7 @@ def _rows_document(lattice: Lattice, transform: RowTransform | None) -> dict[str
 
 
 def _group_document(group: Group) -> dict[str, Any]:
+    """Return the document of a group."""
     return {
         "column": group.column,
         "level": group.level,
@@ -383,10 +399,10 @@ def from_text(text: str, name: str) -> Release:
         wrong = faults.reason(fault)
         reason = f"{where}: {wrong}" if where else wrong
     except OverflowError:
-        reason = "a number in it is out of range"
+        reason = "it contains a number that is out of range"
     except ValueError as error:
         reason = str(error)
-    raise ReleaseError(f"{name!r} is no valid release file: {reason}.")
+    raise ReleaseError(f"{name!r} is not a valid release file: {reason}.")
 
 
 def _release_of(text: str) -> Release:
@@ -405,12 +421,13 @@ def _format_of(text: str) -> object:
 
 
 def _short(part: str) -> str:
-    """Return a part of a position in the file, unless it is a strange key."""
+    """Return one part of a position in the file, or a placeholder for an unusual key."""
     usual = len(part) <= MAX_KEY_CHARACTERS and part.isprintable()
-    return part if usual else "(a strange key)"
+    return part if usual else "(an unusual key)"
 
 
 def _release(document: ReleaseDocument) -> Release:
+    """Return the release that a document of format 3 describes."""
     schema = document.table
     guarantee = Guarantee(
         budget(document.guarantee.budget), document.guarantee.neighbors, schema.privacy_unit
@@ -418,7 +435,7 @@ def _release(document: ReleaseDocument) -> Release:
     rounds = tuple(_rounds(document.rounds, schema))
     order = next(_orders(rounds), 0)
     if document.denoised is not None and len(document.denoised) != order * (order + 1) // 2:
-        raise ValueError("denoised does not have the entries of its order")
+        raise ValueError(f"denoised does not have {order * (order + 1) // 2} entries")
     group = document.group
     release = Release(
         schema=schema,
@@ -447,11 +464,12 @@ def _orders(rounds: Sequence[Round]) -> Iterator[int]:
 
 
 def _rounds(documents: Sequence[RoundDocument], schema: Schema) -> Iterator[Round]:
+    """Yield the rounds of a release in order."""
     before: Published | None = None
     for document in documents:
         answer = _answer(document.answer, schema, before)
         if not isinstance(answer, ORDER[document.query]):
-            raise ValueError(f"the answer of the query {document.query!r} is of another kind")
+            raise ValueError(f"the query {document.query!r} has an answer of the wrong kind")
         match document.spent:
             case EpsilonDocument(epsilon=spent) if not is_gaussian(answer):
                 yield Round(document.query, answer, Fraction(spent))
@@ -460,18 +478,19 @@ def _rounds(documents: Sequence[RoundDocument], schema: Schema) -> Iterator[Roun
             case WholeDocument(budget=whole):
                 yield Round(document.query, answer, budget(whole))
             case _:
-                raise ValueError(f"the cost of the query {document.query!r} is of another kind")
+                raise ValueError(f"the query {document.query!r} has a cost of the wrong kind")
         before = answer
 
 
 def _answer(document: Any, schema: Schema, before: Published | None) -> Published:
+    """Return an answer; `before` is the answer of the previous round."""
     features = len(schema.features)
     match document:
         case MatrixDocument():
             lattice, transform = _rows(document.rows, schema)
             noise = matrix_law(document.noise.model_dump())
             if noise.dimension != lattice.dimension:
-                raise ValueError("the noise law's dimension is not the matrix's")
+                raise ValueError("the noise and the matrix have different dimensions")
             _require_size(noise.spread, math.sqrt(noise.diagonal_variance))
             units = _integers(document.entries, lattice.dimension)
             return NoisyMatrix(lattice, transform, document.shift, units, noise)
@@ -479,11 +498,11 @@ def _answer(document: Any, schema: Schema, before: Published | None) -> Publishe
             lattice, _ = _rows(document.rows, schema)
             units = _integers(document.entries, lattice.dimension)
             if document.directions > lattice.dimension:
-                raise ValueError("a matrix has at most as many directions as its order")
+                raise ValueError("the matrix has more directions than its order")
             return EstimatedMatrix(lattice, document.shift, units, document.directions)
         case TraceDocument(rows=None):
             if not isinstance(before, NoisyMatrix):
-                raise ValueError("a trace without rows follows a matrix")
+                raise ValueError("a trace without rows must follow a matrix")
             return NoisyTrace(
                 before.lattice, before.transform, document.value, _scalar(document.noise)
             )
@@ -494,90 +513,127 @@ def _answer(document: Any, schema: Schema, before: Published | None) -> Publishe
             return NoisyCount(document.value, _scalar(document.noise))
         case SumsDocument():
             if len(document.values) != 2 * features + 1:
-                raise ValueError("the sums of the pilot query are not those of the features")
+                raise ValueError(f"the pilot query does not have {2 * features + 1} sums")
             return NoisySums(tuple(document.values), _scalar(document.noise))
         case HistogramDocument():
             if len(document.counts) != len(document.ends):
-                raise ValueError("there is not one count for each bin of norms")
+                raise ValueError("the histogram does not have one count for each bin")
             if sorted(set(document.ends)) != document.ends:
-                raise ValueError("the ends of the bins of norms do not ascend")
+                raise ValueError("the ends of the bins are not in ascending order")
             noise = _scalar(document.noise)
             return NormHistogram(tuple(document.ends), tuple(document.counts), noise)
     raise ValueError("unknown kind of answer")
 
 
 def _scalar(document: Any) -> Any:
+    """Return the noise distribution of a number."""
     noise = scalar_law(document.model_dump())
     _require_size(noise.standard_deviation)
     return noise
 
 
 def _require_size(*spreads: float) -> None:
-    """Refuse noise whose size float64 cannot hold."""
-    if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
+    """Raise an error if float64 cannot represent the size of the noise."""
+    if not all(MIN_NOISE_SPREAD < spread < 1 / MIN_NOISE_SPREAD for spread in spreads):
         raise OverflowError
 
 
 def _integers(entries: list[LongInteger], order: int) -> AnyArray:
-    """Return the symmetric matrix of a lower triangle, with integers of any size."""
+    """Return the symmetric integer matrix of a lower triangle.
+
+    Parameters
+    ----------
+    entries : list of int
+        Lower triangle, row by row.
+
+    order : int
+        Order d of the matrix.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Matrix of int64, or of Python integers if an entry needs more than 64 bits.
+
+    """
     if len(entries) != order * (order + 1) // 2:
-        raise ValueError(f"the matrix does not have the entries of its order {order}")
+        raise ValueError(f"the matrix does not have {order * (order + 1) // 2} entries")
     small = max(map(abs, entries)) < 2**63
     matrix = full(entries, order, np.int64 if small else object)
     assert matrix is not None  # noqa: S101  for type checkers: there are entries
     return matrix
 
 
-def _rows(document: RowsDocument, schema: Schema) -> tuple[Lattice, RowTransform | None]:
-    """Return the lattice and the map of rows. The lattice is one that dpcov makes."""
+def _rows(document: RowsDocument, schema: Schema) -> tuple[Lattice, RowMap | None]:
+    """Return the lattice and the map of the rows.
+
+    Parameters
+    ----------
+    document : RowsDocument
+        Document of the rows.
+
+    schema : Schema
+        Schema of the release.
+
+    Returns
+    -------
+    tuple
+        Lattice, and map or None.
+
+    Raises
+    ------
+    ValueError
+        dpcov does not make such a lattice or such a map.
+
+    """
     transform = _transform(document.transform, schema)
-    told = document.lattice
+    stated = document.lattice
     plain = Lattice.of(schema)
     lattice = Lattice(
         len(schema.features),
-        told.radius,
+        stated.radius,
         schema.intercept,
         schema.privacy_unit,
-        side=told.side,
-        step=told.step,
+        side=stated.side,
+        step=stated.step,
         equal_intercepts=schema.weight is None,
     )
-    if not abs(told.radius / told.step - told.side) < 1 + 1e-6:
-        raise ValueError("the lattice's side is not its radius in steps")
-    steps = {told.radius / UNITS, power_above(told.radius) / UNITS}
+    if not abs(stated.radius / stated.step - stated.side) < 1 + 1e-6:
+        raise ValueError("the side of the lattice is not its radius in steps")
+    steps = {stated.radius / UNITS, power_above(stated.radius) / UNITS}
     if transform is None:
         steps |= {plain.step}
-        if told.radius > plain.radius * (1 + 1e-9):
-            raise ValueError("the lattice's radius is larger than its schema's")
-    if told.step not in steps:
-        raise ValueError("the lattice's step is not one of its radius")
-    if lattice.intercept_units != told.intercept_units:
-        if transform is None or not 0 < told.intercept_units <= lattice.intercept_units:
-            raise ValueError("lattice: its intercept is not its schema's")
-        lattice = lattice.with_intercept(told.intercept_units)
+        if stated.radius > plain.radius * (1 + 1e-9):
+            raise ValueError("the radius of the lattice is larger than the radius of the schema")
+    if stated.step not in steps:
+        raise ValueError("the step of the lattice does not fit its radius")
+    if lattice.intercept_units != stated.intercept_units:
+        if transform is None or not 0 < stated.intercept_units <= lattice.intercept_units:
+            raise ValueError("the intercept of the lattice does not fit the schema")
+        lattice = lattice.with_intercept(stated.intercept_units)
     if transform is not None and transform.center.any() and lattice.intercept_units == 0:
         raise ValueError("a center needs an intercept")
     return lattice, transform
 
 
-def _transform(document: TransformDocument | None, schema: Schema) -> RowTransform | None:
+def _transform(document: TransformDocument | None, schema: Schema) -> RowMap | None:
+    """Return the map of the rows, or None."""
     if document is None:
         return None
     features = len(schema.features)
     if len(document.matrix) != features**2 or len(document.center) != features:
-        raise ValueError("the map is not one of the features")
+        raise ValueError("the linear map or its center does not fit the number of features")
     matrix = square(document.matrix)
     assert matrix is not None  # noqa: S101  for type checkers: there are entries
-    if not 1 / np.linalg.cond(matrix) > SMALLEST_RATIO:
-        raise ValueError("the linear map can't be undone")
-    return RowTransform(matrix, np.array(document.center))
+    if not 1 / np.linalg.cond(matrix) > MIN_SINGULAR_VALUE_RATIO:
+        raise ValueError("the linear map is not invertible")
+    return RowMap(matrix, np.array(document.center))
 
 
 def _require_possible_count(release: Release) -> None:
-    """Refuse a noisy count where dpcov publishes none."""
+    """Raise an error if the release has a noisy count that dpcov never publishes."""
     if release.find(NoisyCount) is None:
         return
     if release.guarantee.neighbors == Neighbors.REPLACE_ONE:
-        raise ValueError("a count has noise under add-remove only")
+        raise ValueError("a noisy count is possible under add-remove only")
     if not units_per_row(release.schema):
-        raise ValueError("without an intercept weighted rows have no count")
+        raise ValueError("a noisy count of weighted rows needs an intercept")

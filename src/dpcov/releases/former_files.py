@@ -23,7 +23,7 @@ from dpcov.published.kinds import (
     Published,
     Query,
     Round,
-    RowTransform,
+    RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
 from dpcov.published.record import NOT_PRIVATE, Group
@@ -47,18 +47,20 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers
     from dpcov.core.samplers import MatrixLaw
 
-MAX_BINS = 2**12  # bins of a norm histogram
-SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
-SURE = 4.0  # deviations of its noise from which on a trace is more than noise
-LARGEST = 2.0**63 - 2**10  # of float64, that 64 bits hold
-SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
+MAX_BINS = 2**12  # Largest number of bins of a norm histogram.
+# Smallest ratio of two singular values of a linear map. A smaller ratio is a rounding error.
+MIN_SINGULAR_VALUE_RATIO = 1e-15
+# Smallest trace above the noise level, in standard deviations of its noise. Source: not recorded.
+MIN_TRACE_SNR = 4.0
+MAX_INT64_FLOAT = 2.0**63 - 2**10  # Largest float64 that an integer of 64 bits can represent.
+MIN_NOISE_SPREAD = 1e-100  # Smallest size of the noise. The largest size is the inverse.
 
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Parameter = bool | int | FiniteFloat | str | None
 
 
 class GuaranteeDocument(DocumentModel):
-    """What the release guarantees; `unit` is null for rows, else the person's column."""
+    """Guarantee of the release. `unit` is the id column of the persons, or null for rows."""
 
     budget: BudgetDocument
     neighbors: Neighbors
@@ -68,27 +70,31 @@ class GuaranteeDocument(DocumentModel):
 
 
 class LatticeDocument(DocumentModel):
-    """Grid of the encoded rows: they are integers times `step`, exactly.
+    """Lattice of the encoded rows. Rows are integers times `step`.
 
-    `side` is the radius in steps, rounded up. Format 1 has neither: a step is `radius` * 2^-20.
+    `side` is the radius in steps, rounded up. Format 1 has no `step` and no `side`: its step is
+    2^-20 times the radius.
     """
 
     radius: Annotated[float, Field(gt=1e-100, lt=1e100)]
     step: Annotated[float, Field(gt=0)] | None = None
     side: int | None = Field(None, ge=1, lt=2**27)
-    units_per_radius: Literal[1048576] | None = Field(None, description="Of format 1.")
+    units_per_radius: Literal[1048576] | None = Field(None, description="Only in format 1.")
     intercept_units: int = Field(ge=0, lt=2**28)
     features: tuple[str, ...]
 
     def grid(self) -> tuple[int, float]:
-        """Side and step."""
+        """Return the side and the step of the lattice."""
         if self.step is None or self.side is None:
             return UNITS, self.radius / UNITS
         return self.side, self.step
 
 
 class NormHistogramDocument(DocumentModel):
-    """Noisy counts of (mapped) rows by squared length, in squared units of an encoded row."""
+    """Noisy counts of the transformed rows by squared norm.
+
+    `ends` are the upper ends of the bins, in squared units of an encoded row.
+    """
 
     ends: list[PositiveFloat] = Field(min_length=1, max_length=MAX_BINS)
     counts: list[Integer64]
@@ -97,9 +103,9 @@ class NormHistogramDocument(DocumentModel):
     @model_validator(mode="after")
     def _consistent(self) -> NormHistogramDocument:
         if len(self.counts) != len(self.ends):
-            raise ValueError("there is not one count for each bin of lengths")
+            raise ValueError("the histogram does not have one count for each bin")
         if sorted(set(self.ends)) != self.ends:
-            raise ValueError("the ends of bins of lengths do not ascend")
+            raise ValueError("the ends of the bins are not in ascending order")
         return self
 
 
@@ -107,9 +113,10 @@ LongInteger = Annotated[int, Field(ge=-(2**256), le=2**256)]
 
 
 class SumsDocument(DocumentModel):
-    """Noisy sums over rows, in squared steps of the schema's lattice, before any map.
+    """Noisy sums over the rows, in squared lattice steps of the schema, before any map.
 
-    Of each feature's square, of each times the constant, and of the squared constant.
+    The sums are of each squared feature, of each feature times the intercept, and of the squared
+    intercept.
     """
 
     values: list[LongInteger]
@@ -117,11 +124,10 @@ class SumsDocument(DocumentModel):
 
 
 class FormerDocument(DocumentModel):
-    """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
+    """Release file of format 1 or 2. Lower triangles of symmetric matrices are listed row by row.
 
-    `published` * 2^`shift` * step^2 is the noisy second moment of the encoded rows (z, t);
-    `denoised` is the estimate made from it, in squared units of an encoded row. This format is not
-    stable yet; files of format 1 are read as well.
+    `published` times 2^`shift` step^2 is the noisy second moment of the transformed rows.
+    `denoised` is the estimate from it for the encoded rows, in squared units of an encoded row.
     """
 
     format: Literal["dpcov.release/1", "dpcov.release/2"] = "dpcov.release/2"
@@ -139,10 +145,10 @@ class FormerDocument(DocumentModel):
         ge=0, lt=2**63, description="Public under replace-one, else null."
     )
     linear_map: list[FiniteFloat] | None = Field(
-        default=None, description="(p, p) map, row by row, applied before the clip, or null."
+        default=None, description="Linear map before clipping, shape (p, p), row by row, or null."
     )
     center: list[FiniteFloat] | None = Field(
-        default=None, description="(p,) what is taken from the features before the map, or null."
+        default=None, description="Center that is subtracted before the map, shape (p,), or null."
     )
     denoise: Literal["none", "project", "shrink"]
     denoised: list[FiniteFloat] | None
@@ -150,19 +156,20 @@ class FormerDocument(DocumentModel):
     group: GroupDocument | None = None
     rungs: list[list[Integer64]] | None = Field(
         default=None,
-        description="Of old files: noisy moments by length of rows, times 2^`shift`, whose sum "
-        "weighted by those of `noise` is `published`; put together where they are read.",
+        description="Only in old files: noisy second moments for ranges of row norms, in units of "
+        "2^`shift`. Their sum, with the weights of `noise`, is `published`.",
     )
     published_count: Annotated[int, Field(ge=-(2**128), le=2**128)] | None = Field(
         default=None,
-        description="Number of rows plus noise; with weights the sum of their shares of the "
-        "largest, times the squared `intercept_units` of the schema. Null where not published.",
+        description="Number of rows plus noise. With survey weights, each row counts as its weight "
+        "divided by the largest weight, times the squared `intercept_units` of the schema. Null if "
+        "the count is not published.",
     )
     count_noise: ScalarLawDocument | None = None
     lengths: NormHistogramDocument | None = None
     sums: SumsDocument | None = None
     directions: FormerDocument | None = Field(
-        default=None, description="A moment that was published to learn the directions of rows."
+        default=None, description="Second moment that the directions query published, or null."
     )
     table: Schema = Field(alias="schema")
 
@@ -170,43 +177,45 @@ class FormerDocument(DocumentModel):
     def _consistent(self) -> FormerDocument:
         declared = tuple(feature.name for feature in self.table.features)
         if self.lattice.features != declared:
-            raise ValueError("the lattice's features are not those of the schema")
+            raise ValueError("the lattice and the schema have different features")
         grid, old = self.lattice, self.format == "dpcov.release/1"
         if [old, not old, not old] != [
             it is not None for it in (grid.units_per_radius, grid.step, grid.side)
         ]:
-            raise ValueError("the lattice has not the fields of the file's format")
+            raise ValueError(
+                "the lattice has fields that do not belong to this format, or lacks some"
+            )
         side, step = grid.grid()
         if not abs(grid.radius / step - side) < 1 + 1e-6:
-            raise ValueError("the lattice's side is not its radius in steps")
+            raise ValueError("the side of the lattice is not its radius in steps")
         d = len(declared) + (self.lattice.intercept_units > 0)
         if self.noise is not None and self.noise.dimension != d:
-            raise ValueError("the noise law's dimension is not the matrix's")
+            raise ValueError("the noise and the matrix have different dimensions")
         if self.noise is not None and self.published is None:
-            raise ValueError("a noise law comes with a published matrix")
+            raise ValueError("the file has noise of a matrix, but no matrix")
         if self.noise is None and None not in (self.published, self.trace_noise):
-            raise ValueError("a matrix that is published beside a trace comes with its noise law")
+            raise ValueError("the file has a matrix and a trace, but no noise of the matrix")
         if (self.trace_noise is None) != (self.published_trace is None):
-            raise ValueError("a published trace and its noise law go together")
+            raise ValueError("the trace or its noise is missing")
         if (self.count_noise is None) != (self.published_count is None):
-            raise ValueError("a published count and its noise law go together")
+            raise ValueError("the count or its noise is missing")
         if self.count_noise is not None:
             if self.guarantee.neighbors == Neighbors.REPLACE_ONE:
-                raise ValueError("a count has noise under add-remove only")
+                raise ValueError("a noisy count is possible under add-remove only")
             if not units_per_row(self.table):
-                raise ValueError("without an intercept weighted rows have no count")
+                raise ValueError("a noisy count of weighted rows needs an intercept")
         weighted = self.noise if isinstance(self.noise, WeightedSumDocument) else None
         if weighted is not None and len(weighted.weights) != len(weighted.terms):
-            raise ValueError("there is not one weight for each noise law")
+            raise ValueError("the noise does not have one weight for each term")
         if self.rungs is not None:
             if weighted is None:
-                raise ValueError("moments by length of rows come with a weighted sum of noise laws")
+                raise ValueError("second moments in rungs need a weighted sum as noise")
             if len(self.rungs) != len(weighted.terms):
-                raise ValueError("there is not one noise law for each rung")
+                raise ValueError("the noise does not have one term for each rung")
             if self.trace_noise is None:
-                raise ValueError("moments by length of rows come with a trace")
+                raise ValueError("second moments in rungs need a trace")
         if self.published is None and self.published_trace is None:
-            raise ValueError("neither a matrix nor a trace is published")
+            raise ValueError("the file has neither a matrix nor a trace")
         parts = [(f"rungs.{at}", rung) for at, rung in enumerate(self.rungs or ())]
         for name, values in (
             ("published", self.published),
@@ -214,32 +223,32 @@ class FormerDocument(DocumentModel):
             *parts,
         ):
             if values is not None and len(values) != d * (d + 1) // 2:
-                raise ValueError(
-                    f"{name} does not have the {d * (d + 1) // 2} entries of its order"
-                )
+                raise ValueError(f"{name} does not have {d * (d + 1) // 2} entries")
         if self.linear_map is not None:
             matrix = np.array(self.linear_map)
             if matrix.size != len(declared) ** 2:
-                raise ValueError("the linear map is not one of the features")
-            if not 1 / np.linalg.cond(matrix.reshape(len(declared), -1)) > SMALLEST_RATIO:
-                raise ValueError("the linear map can't be undone")
+                raise ValueError("the linear map does not fit the number of features")
+            if not 1 / np.linalg.cond(matrix.reshape(len(declared), -1)) > MIN_SINGULAR_VALUE_RATIO:
+                raise ValueError("the linear map is not invertible")
         if self.group is not None and self.guarantee.unit is not None:
-            raise ValueError("releases by the levels of a column protect rows")
+            raise ValueError("a release with a group cannot have a privacy unit of persons")
         if self.center is not None:
             if self.linear_map is None or self.lattice.intercept_units == 0:
                 raise ValueError("a center needs a linear map and an intercept")
             if len(self.center) != len(declared):
-                raise ValueError("the center is not one of the features")
+                raise ValueError("the center does not fit the number of features")
         if self.sums is not None and len(self.sums.values) != 2 * len(declared) + 1:
-            raise ValueError("the sums of a look are not those of the features")
-        look = self.directions
-        if look is not None:
-            if (look.table, look.unit_count) != (self.table, self.unit_count):
-                raise ValueError("the look at directions is not at the same table")
-            if (look.sums, look.directions, look.lengths) != (None, None, None):
-                raise ValueError("a look at directions has no looks of its own")
+            raise ValueError(f"the pilot query does not have {2 * len(declared) + 1} sums")
+        pilot = self.directions
+        if pilot is not None:
+            if (pilot.table, pilot.unit_count) != (self.table, self.unit_count):
+                raise ValueError("the directions query has another schema or another unit_count")
+            if (pilot.sums, pilot.directions, pilot.lengths) != (None, None, None):
+                raise ValueError("the directions query has queries of its own")
         if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
-            raise ValueError("unit_count is public under replace-one, and only there")
+            raise ValueError(
+                "unit_count is required under replace-one, and forbidden under add-remove"
+            )
         return self
 
 
@@ -248,7 +257,7 @@ def converted(document: FormerDocument) -> Release:
     schema, stated = document.table, document.guarantee
     unit = schema.privacy_unit
     if (stated.unit, stated.max_rows) != (unit.column, unit.max_rows):
-        raise ValueError("guarantee: its unit is not its schema's")
+        raise ValueError("the guarantee and the schema have different privacy units")
     guarantee = Guarantee(budget(stated.budget), stated.neighbors, unit)
     moment = _moment(document)
     answers = list(_answers(document, moment))
@@ -271,7 +280,25 @@ def converted(document: FormerDocument) -> Release:
 def rounds_of(
     answers: Sequence[tuple[Query, Published]], schema: Schema, guarantee: Guarantee
 ) -> tuple[Round, ...]:
-    """Return the rounds with their costs. A round without a known cost states the whole budget."""
+    """Return the rounds with their costs. A round without a known cost states the whole budget.
+
+    Parameters
+    ----------
+    answers : sequence of tuple
+        Query and answer of each round, in order.
+
+    schema : Schema
+        Schema of the table.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    Returns
+    -------
+    tuple of Round
+        Rounds in order.
+
+    """
     rounds, last = [], None
     for query, answer in answers:
         found = cost(answer, schema, guarantee, last)
@@ -281,15 +308,19 @@ def rounds_of(
 
 
 class _Moment(NamedTuple):
-    """Second moment of a former document: its lattice, its map, and its integers if there are."""
+    """Second moment of a document, with its lattice and its map.
+
+    `units` and `noise` are None if the document contains the trace only.
+    """
 
     lattice: Lattice
-    transform: RowTransform | None
+    transform: RowMap | None
     units: Integers | None
     noise: MatrixLaw | None
 
 
 def _moment(document: FormerDocument) -> _Moment:
+    """Return the second moment of a document."""
     schema = document.table
     (side, step), features = document.lattice.grid(), len(schema.features)
     radius, units = document.lattice.radius, document.lattice.intercept_units
@@ -304,8 +335,8 @@ def _moment(document: FormerDocument) -> _Moment:
     )
     if lattice.intercept_units != units:
         if document.linear_map is None or not 0 < units <= lattice.intercept_units:
-            raise ValueError("lattice: its intercept is not its schema's")
-        lattice = lattice.with_intercept(units)  # of mapped rows it may be a smaller one
+            raise ValueError("the intercept of the lattice does not fit the schema")
+        lattice = lattice.with_intercept(units)  # a map allows a smaller one
     noise = None if document.noise is None else matrix_law(document.noise.model_dump())
     published = full(document.published, lattice.dimension, np.int64)
     if document.rungs is not None and isinstance(noise, WeightedSum):
@@ -314,12 +345,13 @@ def _moment(document: FormerDocument) -> _Moment:
     return _Moment(lattice, _transform(document), published, noise)
 
 
-def _transform(document: FormerDocument) -> RowTransform | None:
+def _transform(document: FormerDocument) -> RowMap | None:
+    """Return the map of the rows, or None."""
     matrix = square(document.linear_map)
     if matrix is None:
         return None
     center = np.zeros(len(matrix)) if document.center is None else np.array(document.center)
-    return RowTransform(matrix, center)
+    return RowMap(matrix, center)
 
 
 def _answers(document: FormerDocument, moment: _Moment) -> Iterator[tuple[Query, Published]]:
@@ -332,9 +364,9 @@ def _answers(document: FormerDocument, moment: _Moment) -> Iterator[tuple[Query,
         for query, answer in _answers(before, _moment(before)):
             yield DIRECTIONS[query], answer
     if document.lengths is not None:
-        told = document.lengths
-        law = scalar_law(told.noise.model_dump())
-        yield "norms", NormHistogram(tuple(told.ends), tuple(told.counts), law)
+        bins = document.lengths
+        law = scalar_law(bins.noise.model_dump())
+        yield "norms", NormHistogram(tuple(bins.ends), tuple(bins.counts), law)
     lattice, transform, units, noise = moment
     if units is not None and noise is not None:
         yield "matrix", NoisyMatrix(lattice, transform, document.shift, units, noise)
@@ -351,7 +383,7 @@ def _answers(document: FormerDocument, moment: _Moment) -> Iterator[tuple[Query,
 
 
 def _require_usable(answers: Sequence[Published]) -> None:
-    """Refuse noise whose size float64 cannot hold."""
+    """Raise an error if float64 cannot represent the size of the noise."""
     spreads: list[float] = []
     for answer in answers:
         match answer:
@@ -359,23 +391,53 @@ def _require_usable(answers: Sequence[Published]) -> None:
                 spreads += [noise.spread, math.sqrt(noise.diagonal_variance)]
             case NoisyTrace() | NoisyCount():
                 spreads.append(answer.noise.standard_deviation)
-    if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
+    if not all(MIN_NOISE_SPREAD < spread < 1 / MIN_NOISE_SPREAD for spread in spreads):
         raise OverflowError
 
 
 def put_together(
     rungs: Integers, noise: WeightedSum, shift: int, *, has_intercept: bool
 ) -> tuple[Integers, WeightedSum]:
-    """One noisy moment, and the law of its noise, from those by length of rows of old files.
+    """Add up the second moments that an old file contains for ranges of row norms.
 
-    `rungs` are (K, d, d) integers, in units of 2^`shift` times those of the terms of `noise`; the
-    moment of all rows is their weighted sum. Most of its noise is that of lengths which hardly a
-    row has. So those are left out whose trace is not above `SURE` deviations of its noise; but not
-    the last where it is the intercept's, which every row has, and none where all would be.
+    Most of the noise is in ranges that contain almost no rows. So the sum omits a range whose trace
+    is below `MIN_TRACE_SNR` standard deviations of its noise. There are two exceptions:
+
+    - If the rows have an intercept, the sum contains the last range, which has the intercept of all
+      rows.
+    - If all ranges are below the noise level, the sum contains all of them.
+
+    Parameters
+    ----------
+    rungs : ndarray of int, shape (K, d, d)
+        Noisy second moments, in units of 2^`shift` times the units of the terms of `noise`.
+
+    noise : WeightedSum
+        Noise of the weighted sum of all second moments.
+
+    shift : int
+        Binary exponent of the units.
+
+    has_intercept : bool
+        True if the rows have an intercept.
+
+    Returns
+    -------
+    units : ndarray of int, shape (d, d)
+        Weighted sum.
+
+    noise : WeightedSum
+        Noise of this sum.
+
+    Raises
+    ------
+    OverflowError
+        An entry is too large for float64.
+
     """
     traces = np.trace(rungs.astype(np.float64), axis1=1, axis2=2) * 2.0**shift
     deviations = [math.sqrt(term.dimension * term.diagonal_variance) for term in noise.terms]
-    kept = traces > SURE * np.array(deviations)
+    kept = traces > MIN_TRACE_SNR * np.array(deviations)
     kept[-1] |= has_intercept
     at = np.flatnonzero(kept) if kept.any() else np.arange(len(rungs))
     weights = np.array(noise.weights)[at]
@@ -384,9 +446,10 @@ def put_together(
         total = np.rint(np.sum(weights[:, None, None] * rungs[at], axis=0))
     if np.isnan(total).any():
         raise OverflowError
-    return np.clip(total, -LARGEST, LARGEST).astype(np.int64), law
+    return np.clip(total, -MAX_INT64_FLOAT, MAX_INT64_FLOAT).astype(np.int64), law
 
 
 def _group(document: GroupDocument) -> Group:
+    """Return the group of a release."""
     together = Guarantee(budget(document.budget), document.neighbors)
     return Group(document.column, document.level, together)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpcov.api.ledger import Account
 
-KEPT = "\n\N{NARROW NO-BREAK SPACE}"
+KEPT_CHARACTERS = "\n\N{NARROW NO-BREAK SPACE}"
 
 
 def render(
@@ -118,7 +118,7 @@ def _finalized(value: Any) -> Any:
     """Return a value for the template, with a question mark for each unprintable character."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return printable(value, KEPT)
+    return printable(value, KEPT_CHARACTERS)
 
 
 def write(

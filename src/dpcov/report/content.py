@@ -13,10 +13,10 @@ import numpy as np
 from markupsafe import Markup
 
 from dpcov.analysis.declared import sections
-from dpcov.analysis.expected import NOTHING_SHOWS, half_widths
+from dpcov.analysis.expected import NO_SIGNAL_MESSAGE, half_widths
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
-from dpcov.core.entropy import READING, simulation_generator
+from dpcov.core.entropy import READING_SEED, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from dpcov.core.show.table import Table
     from dpcov.releases import Release
 
-LONGEST_HEADING = 60
+# Largest number of characters of a name in a heading. A longer name is shortened.
+MAX_HEADING_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def content(
     if target is not None:
         target_and_features(release, target, features)  # raises an error if a name is unknown
         asked["target"] = target
-    seed = READING if generator is None else int(generator.integers(2**62))
+    seed = READING_SEED if generator is None else int(generator.integers(2**62))
     parts = [  # each section has its own random numbers
         _part(release, section, asked, simulation_generator(seed))
         for section in sections()
@@ -99,7 +100,9 @@ def _part(
     release: Release, section: Section, asked: dict[str, Any], draws: np.random.Generator
 ) -> Part:
     """Return a section, or the reason why the release does not support it."""
-    heading = section.heading.format(target=shortened(asked.get("target", ""), LONGEST_HEADING))
+    heading = section.heading.format(
+        target=shortened(asked.get("target", ""), MAX_HEADING_CHARACTERS)
+    )
     taken = inspect.signature(section.run).parameters
     offered = {name: value for name, value in asked.items() if name in taken}
     try:
@@ -131,7 +134,7 @@ def _table(table: Table, caption: str) -> Markup:
 def _require_signal(release: Release) -> None:
     record.refuse(release.not_released)
     if len(release.columns) > 1 and release.uninformative:
-        raise ReleaseError(NOTHING_SHOWS)
+        raise ReleaseError(NO_SIGNAL_MESSAGE)
 
 
 def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcov.analysis.drowned import drowned
-from dpcov.analysis.expected import NOTHING_SHOWS, silent
+from dpcov.analysis.expected import NO_SIGNAL_MESSAGE, silent
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.plain import plain
 from dpcov.releases import SEEDED
 from dpcov.releases.carried import stated
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 def document(release: Release, **facts: Any) -> dict[str, Any]:
     """Return the guarantee of a release and further facts as JSON data."""
+    below = list(noise_warnings(release))
     found = {
         **stated(release),
         "uninformative": release.uninformative,
-        "drowned": list(drowned(release)),
+        "noise_warnings": below,
+        "drowned": below,  # former key, until version 0.5
     }
     return found | {name: plain(fact) for name, fact in facts.items()}
 
 
 def caveats(release: Release) -> list[str]:
     """Return the caveats: the release has a seed, or all its figures are below the noise level."""
-    return [SEEDED] * release.reproducible + [NOTHING_SHOWS] * silent(release)
+    return [SEEDED] * release.reproducible + [NO_SIGNAL_MESSAGE] * silent(release)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from dpcov.releases import Release
 
-ENDINGS = (".csv", ".parquet")
-SIDECAR = "-metadata.json"  # suffix of the file name, from the standard CSV on the Web
+FILE_ENDINGS = (".csv", ".parquet")
+SIDECAR_ENDING = "-metadata.json"  # suffix of the file name, from the standard CSV on the Web
 CONTEXT = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
 
 
 def require_ending(path: Path) -> None:
     """Raise an error unless the file name ends in a known format."""
-    if path.suffix.lower() not in ENDINGS:
+    if path.suffix.lower() not in FILE_ENDINGS:
         raise OutputError(f"The file name {shown(path)!r} must end in .csv or .parquet.")
 
 
@@ -58,7 +58,7 @@ def parquet_bytes(release: Release, table: pa.Table) -> bytes:
 
 def sidecar_of(path: Path) -> Path:
     """Return the path of the metadata file of a CSV file."""
-    return path.with_name(path.name + SIDECAR)
+    return path.with_name(path.name + SIDECAR_ENDING)
 
 
 def csv_metadata(release: Release, table: pa.Table, name: str) -> str:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from dpcov.core.show.result import Picture
 
-SVG = "http://www.w3.org/2000/svg"
-LINK = "http://www.w3.org/1999/xlink"
-WIDE = 8.0  # width in inches above which a figure fills the page
-INK = "#123456"  # placeholder for the text colour of the page
+SVG_NAMESPACE = "http://www.w3.org/2000/svg"
+LINK_NAMESPACE = "http://www.w3.org/1999/xlink"
+MAX_NARROW_INCHES = 8.0  # inches; a wider figure fills the width of the page
+TEXT_COLOUR = "#123456"  # placeholder for the text colour of the page
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dpcov",
@@ -26,11 +26,11 @@ STYLE: Any = {
     "font.size": 10,
     "axes.linewidth": 0.6,
     "text.parse_math": False,
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), INK),
-    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), TEXT_COLOUR),
+    **dict.fromkeys(("xtick.color", "ytick.color"), TEXT_COLOUR),
 }
-ET.register_namespace("", SVG)
-ET.register_namespace("xlink", LINK)
+ET.register_namespace("", SVG_NAMESPACE)
+ET.register_namespace("xlink", LINK_NAMESPACE)
 
 
 def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
@@ -51,7 +51,7 @@ def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
         draw(**picture.arguments, ax=figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())  # noqa: S314  matplotlib wrote it
-    for metadata in root.findall(f"{{{SVG}}}metadata"):
+    for metadata in root.findall(f"{{{SVG_NAMESPACE}}}metadata"):
         root.remove(metadata)
     for part in root.iter():
         _adapt(part, name)
@@ -61,12 +61,12 @@ def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
     description = str(draw.__doc__).split("\n", 1)[0]
     root.set("aria-labelledby", f"{name}-title {name}-description")
     for at, (kind, text) in enumerate((("title", title), ("desc", description))):
-        part = ET.Element(f"{{{SVG}}}{kind}")
+        part = ET.Element(f"{{{SVG_NAMESPACE}}}{kind}")
         part.text = text
         part.set("id", f"{name}-{'title' if kind == 'title' else 'description'}")
         root.insert(at, part)
     element = Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
-    return element, figure.get_figwidth() > WIDE
+    return element, figure.get_figwidth() > MAX_NARROW_INCHES
 
 
 def _adapt(element: ET.Element, name: str) -> None:
@@ -74,8 +74,8 @@ def _adapt(element: ET.Element, name: str) -> None:
     for key, value in list(element.attrib.items()):
         if key == "id":
             element.set(key, f"{name}-{value}")
-        elif key == f"{{{LINK}}}href" and value.startswith("#"):
+        elif key == f"{{{LINK_NAMESPACE}}}href" and value.startswith("#"):
             element.set(key, f"#{name}-{value[1:]}")
         elif key in ("style", "clip-path", "fill", "stroke"):
-            adapted = value.replace("url(#", f"url(#{name}-").replace(INK, "currentColor")
+            adapted = value.replace("url(#", f"url(#{name}-").replace(TEXT_COLOUR, "currentColor")
             element.set(key, re.sub(r"font-family: [^;]*; ?", "", adapted))

@@ -11,25 +11,30 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
 
-ALMOST = 0.999
-STRONG, USUAL, WEAK = 1.0, 3.0, 10.0
-READ_AT = 1e-6  # delta for which rho is converted to an epsilon
+# Largest probability that is stated as a number.
+MAX_STATED_PROBABILITY = 0.999
+# Largest epsilon of strong, of moderate and of weak protection. Source: not recorded.
+MAX_STRONG_EPSILON, MAX_MODERATE_EPSILON, MAX_WEAK_EPSILON = 1.0, 3.0, 10.0
+# Delta for which rho is converted to an epsilon. Source: convention.
+CONVERSION_DELTA = 1e-6
 
 
 def epsilon_of(guarantee: Guarantee) -> float:
     """Return epsilon. A budget of rho is converted to epsilon at a delta of 1e-6."""
     budget = guarantee.budget
-    return zcdp_epsilon(budget.rho, READ_AT) if isinstance(budget, ZCDP) else budget.epsilon
+    return (
+        zcdp_epsilon(budget.rho, CONVERSION_DELTA) if isinstance(budget, ZCDP) else budget.epsilon
+    )
 
 
 def strength(guarantee: Guarantee) -> str:
     """Return a word for the strength of the guarantee."""
     epsilon = epsilon_of(guarantee)
-    if epsilon <= STRONG:
+    if epsilon <= MAX_STRONG_EPSILON:
         return "strong protection"
-    if epsilon <= USUAL:
+    if epsilon <= MAX_MODERATE_EPSILON:
         return "moderate protection"
-    return "weak protection" if epsilon <= WEAK else "hardly any protection"
+    return "weak protection" if epsilon <= MAX_WEAK_EPSILON else "hardly any protection"
 
 
 def for_everybody(release: Release) -> list[str]:
@@ -57,7 +62,7 @@ def for_everybody(release: Release) -> list[str]:
             f"reading this page, the reader can be at most {percent(after)} sure of either one."
         )
     else:
-        rare = budget.delta if isinstance(budget, ApproxDP) else READ_AT
+        rare = budget.delta if isinstance(budget, ApproxDP) else CONVERSION_DELTA
         words.append(
             f"The guarantee has an exception: with a small probability, about {rare:g}, the "
             "protection can be weaker."
@@ -67,7 +72,9 @@ def for_everybody(release: Release) -> list[str]:
 
 def percent(share: float) -> str:
     """Return a fraction in per cent, rounded up."""
-    return f"{math.ceil(share * 1000) / 10:g}%" if share <= ALMOST else "almost 100%"
+    return (
+        f"{math.ceil(share * 1000) / 10:g}%" if share <= MAX_STATED_PROBABILITY else "almost 100%"
+    )
 
 
 def sentence(text: str) -> str:

@@ -17,9 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.rows.dates import DAY, FIRST, LAST, MAX_OFFSET_HOURS, PATTERN, SECOND, moment_of
+from dpcov.rows.dates import (
+    DAY,
+    FIRST_MOMENT,
+    LAST_MOMENT,
+    MAX_OFFSET_HOURS,
+    PATTERN,
+    SECOND,
+    moment_of,
+)
 from dpcov.rows.numbers import (
-    EXACT,
+    MAX_EXACT_INTEGER,
     Numbers,
     exact_number,
     is_number,
@@ -45,7 +53,7 @@ MAX_DECIMAL_DIGITS = 76  # precision of Arrow's widest decimal type, in digits
 MAX_DECIMAL_PLACES = (
     200  # maximum number of decimal places; Arrow aborts the process at very large numbers
 )
-_TRUTHS = {"true": Decimal(1), "false": Decimal(0)}
+_DECIMAL_TRUTHS = {"true": Decimal(1), "false": Decimal(0)}
 
 
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
@@ -244,7 +252,7 @@ def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ..
         moments = moments_of(values, column, missing)
         whole, rest = np.divmod(moments, SECOND)
         found = moments.astype(float) if column.reading == "day" else whole + rest / SECOND
-        return np.where(moments == NEVER, np.nan, found)
+        return np.where(moments == NO_MOMENT, np.nan, found)
     if (parts := distinct(values)) is not None:
         return np.append(values_of(parts[0], column, missing), np.nan).take(parts[1])
     return as_numbers(values, column.reading, missing).floats
@@ -267,45 +275,45 @@ def moments_of(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> I
     Returns
     -------
     ndarray of int64, shape (n,)
-        Days for dates, microseconds for times; `NEVER` for any other cell.
+        Days for dates, microseconds for times; `NO_MOMENT` for any other cell.
 
     """
     moments = _moments(values, missing)
     excluded = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
     found = moments // DAY if column.reading == "day" else moments
-    return np.where(np.isin(moments, np.array([NEVER, *excluded])), NEVER, found)
+    return np.where(np.isin(moments, np.array([NO_MOMENT, *excluded])), NO_MOMENT, found)
 
 
 def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
-    """Return microseconds since 1970-01-01 for dates, times and their texts; otherwise `NEVER`."""
+    """Return microseconds since 1970-01-01 for dates, times and their texts, or `NO_MOMENT`."""
     if (parts := distinct(values)) is not None:
-        return np.append(_moments(parts[0], missing), NEVER).take(parts[1])
+        return np.append(_moments(parts[0], missing), NO_MOMENT).take(parts[1])
     values = cells(values, missing)
     if is_text(values.type):
         words = values.dictionary_encode()  # few distinct days; parsing texts is slow
         places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return np.append(_spelt_moments(words.dictionary), NEVER).take(places)
+        return np.append(_spelt_moments(words.dictionary), NO_MOMENT).take(places)
     kind = values.type
     if not is_moment(kind):
-        return np.full(len(values), NEVER)
-    ticks = _TICKS[getattr(kind, "unit", "ms" if pa.types.is_date64(kind) else "D")]
+        return np.full(len(values), NO_MOMENT)
+    ticks = _TICKS_PER_DAY[getattr(kind, "unit", "ms" if pa.types.is_date64(kind) else "D")]
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     counts = values.cast(pa.int32() if ticks == 1 else pa.int64()).fill_null(0)
     counts = counts.to_numpy(zero_copy_only=False).astype(np.int64)
-    least, most = FIRST * ticks // DAY, (LAST + 1) * ticks // DAY - 1
+    least, most = FIRST_MOMENT * ticks // DAY, (LAST_MOMENT + 1) * ticks // DAY - 1
     valid &= (counts >= max(least, -(2**63))) & (counts <= min(most, 2**63 - 1))
     counts = np.where(valid, counts, 0)
     moments = counts * (DAY // ticks) if ticks <= DAY else counts // (ticks // DAY)
-    return np.where(valid, moments, NEVER)
+    return np.where(valid, moments, NO_MOMENT)
 
 
-NEVER = np.int64(-(2**63))  # stands for a cell that is not a date or time
+NO_MOMENT = np.int64(-(2**63))  # stands for a cell that is not a date or time
 FLAG_VALUES = (Decimal(0), Decimal(1))
-_TICKS = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": DAY, "ns": DAY * 1000}  # per day
+_TICKS_PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": DAY, "ns": DAY * 1000}  # per day
 
 
 def _spelt_moments(texts: pa.Array) -> Integers:
-    """Return microseconds since 1970-01-01 for texts in ISO 8601; otherwise `NEVER`."""
+    """Return microseconds since 1970-01-01 for texts in ISO 8601; otherwise `NO_MOMENT`."""
     found = pc.extract_regex(texts, PATTERN)
 
     def part(name: str) -> Integers:
@@ -329,8 +337,8 @@ def _spelt_moments(texts: pa.Array) -> Integers:
     seconds = (part("hour") * 60 + part("minute")) * 60 + part("second") - east
     moments = days.astype(np.int64) * DAY + seconds * SECOND
     moments += fraction.to_numpy(zero_copy_only=False)
-    fits &= (moments >= FIRST) & (moments <= LAST)
-    return np.where(fits, moments, NEVER)
+    fits &= (moments >= FIRST_MOMENT) & (moments <= LAST_MOMENT)
+    return np.where(fits, moments, NO_MOMENT)
 
 
 def codes_of(
@@ -400,7 +408,11 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
         # From 2^53 on two integers can have the same float64, so only equal texts match.
-        numbers = {i: number for i, number in numbers.items() if -EXACT < number < EXACT}
+        numbers = {
+            i: number
+            for i, number in numbers.items()
+            if -MAX_EXACT_INTEGER < number < MAX_EXACT_INTEGER
+        }
         typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
         exact = _confirmed(others, read, _lookup(read, typed), numbers)
         found = np.where(found < 0, exact, found)
@@ -448,7 +460,11 @@ def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int,
 def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
     """Convert a number to an Arrow type; return None if the type cannot hold the number."""
     if pa.types.is_floating(kind):
-        return pa.scalar(float(number), kind) if -EXACT <= number <= EXACT else None
+        return (
+            pa.scalar(float(number), kind)
+            if -MAX_EXACT_INTEGER <= number <= MAX_EXACT_INTEGER
+            else None
+        )
     if (
         number.adjusted() > MAX_DECIMAL_DIGITS
         or int(number.as_tuple().exponent) < -MAX_DECIMAL_PLACES
@@ -496,5 +512,9 @@ def _missing_codes(missing: tuple[str, ...], are_truths: bool) -> tuple[Decimal,
     For a column of truth values, the texts true and false count as numbers too.
     """
     found = [number for text in missing if (number := exact_number(text.strip())) is not None]
-    truths = [_TRUTHS[text.strip().lower()] for text in missing if text.strip().lower() in _TRUTHS]
+    truths = [
+        _DECIMAL_TRUTHS[text.strip().lower()]
+        for text in missing
+        if text.strip().lower() in _DECIMAL_TRUTHS
+    ]
     return (*found, *truths) if are_truths else (*found,)

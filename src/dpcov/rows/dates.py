@@ -21,10 +21,10 @@ PATTERN = (
 SECOND = 10**6  # microseconds per second
 DAY = 86_400 * SECOND  # microseconds per day
 # First and last valid moment, in microseconds since 1970-01-01: years 1 to 9999.
-FIRST, LAST = -719_162 * DAY, 2_932_897 * DAY - 1
+FIRST_MOMENT, LAST_MOMENT = -719_162 * DAY, 2_932_897 * DAY - 1
 MAX_OFFSET_HOURS = 24  # an offset from UTC must be smaller, as in Python's `datetime.timezone`
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # moment 0, as in Arrow and NumPy
 _PATTERN = re.compile(PATTERN.removesuffix("$") + r"\Z")
 
 
@@ -58,7 +58,9 @@ def moment_of(stated: object) -> int | None:
     except ValueError:
         return None
     found_moment = (moment - _EPOCH) // timedelta(microseconds=1)
-    return found_moment if zone is not None and FIRST <= found_moment <= LAST else None
+    return (
+        found_moment if zone is not None and FIRST_MOMENT <= found_moment <= LAST_MOMENT else None
+    )
 
 
 def shown_date(days: float) -> str:
@@ -72,5 +74,5 @@ def shown_time(seconds: float) -> str:
     The text has microsecond precision. Times beyond the years 1 to 9999 become the nearest valid
     time.
     """
-    moment = min(max(round(seconds * SECOND), FIRST), LAST)
+    moment = min(max(round(seconds * SECOND), FIRST_MOMENT), LAST_MOMENT)
     return (_EPOCH + timedelta(microseconds=moment)).replace(tzinfo=None).isoformat()

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix
 
-FLOAT32_INTEGERS = 2**24  # Float32 represents every integer up to this size.
-FLOAT32_RANGES = 60  # Half-ranges from 2^-60 to 2^60 are scaled in float32.
+MAX_FLOAT32_INTEGER = 2**24  # Float32 represents every integer up to this size.
+MAX_FLOAT32_EXPONENT = 60  # Half-ranges from 2^-60 to 2^60 are scaled in float32.
 CHUNK_CELLS = 2**17  # Number of cells encoded at a time, which fit into the second-level cache.
 
 
@@ -131,7 +131,9 @@ class Columns:
         self._shape = len(of_numbers), len(self._indicated)
         ranges = [c.half_range for c in self._declared.values() if isinstance(c, Numeric)]
         exponents = np.abs(np.log2(np.array(ranges))).max(initial=0.0)
-        small = self._caps.max(initial=0.0) <= FLOAT32_INTEGERS and exponents <= FLOAT32_RANGES
+        small = (
+            self._caps.max(initial=0.0) <= MAX_FLOAT32_INTEGER and exponents <= MAX_FLOAT32_EXPONENT
+        )
         self._kind = np.dtype(np.float32 if small else np.float64)
 
     def allocate(self, rows: int) -> Encoded:
@@ -282,7 +284,7 @@ def _runs(features: list[int]) -> list[tuple[slice, slice]]:
 
 BLOCK_BYTES = 2**25  # maximum size of a block in bytes
 CACHE_BYTES = 2**20  # assumed size of the second-level cache in bytes
-FEW_ROWS = 2048  # blocks fit into the cache only if they then have more rows than this
+MIN_CACHED_ROWS = 2048  # blocks fit into the cache only if they then have more rows than this
 
 
 class Scratch:
@@ -383,7 +385,9 @@ class Encoder:
         """
         wide = 8 * (self._dimension + (self._map is not None) * self._inputs)
         fitting = CACHE_BYTES // wide
-        most = min(BLOCK_ROWS, fitting if fitting > FEW_ROWS else max(1, BLOCK_BYTES // wide))
+        most = min(
+            BLOCK_ROWS, fitting if fitting > MIN_CACHED_ROWS else max(1, BLOCK_BYTES // wide)
+        )
         blocks = threads * max(1, -(-rows // (threads * most)))
         size = max(1, -(-rows // blocks))
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
@@ -414,29 +418,29 @@ class Encoder:
                     np.multiply(rows, roots, out=rows)
                     np.rint(rows, out=rows)
             else:
-                unmapped = scratch.array("unmapped", self._inputs + 1, count)
-                self.columns.write(encoded, unmapped)
-                self._mapped(self._map, unmapped[: self._inputs], roots, rows)
+                inputs = scratch.array("inputs", self._inputs + 1, count)
+                self.columns.write(encoded, inputs)
+                self._transform(self._map, inputs[: self._inputs], roots, rows)
             if not self._inside:
                 _certify(rows, self._side)
         whole[features] = self.intercept if roots is None else np.rint(roots * self.intercept)
         return whole[: self._dimension]
 
-    def _mapped(
+    def _transform(
         self,
         linear_map: LinearMap,
-        unmapped: Matrix,
+        inputs: Matrix,
         roots: Matrix | None,
         rows: Matrix,
     ) -> None:
         """Apply the linear map to the encoded rows and write the result to `rows`."""
-        np.subtract(unmapped, self._offsets, out=unmapped)
+        np.subtract(inputs, self._offsets, out=inputs)
         if roots is not None:
-            np.multiply(unmapped, roots, out=unmapped)
-        np.rint(unmapped, out=unmapped)
-        np.clip(unmapped, -FINE_UNITS, FINE_UNITS, out=unmapped)
+            np.multiply(inputs, roots, out=inputs)
+        np.rint(inputs, out=inputs)
+        np.clip(inputs, -FINE_UNITS, FINE_UNITS, out=inputs)
         factor = 1 / (self._step * FINE_UNITS)
-        np.rint(linear_map.apply(unmapped) * factor, out=rows)
+        np.rint(linear_map.apply(inputs) * factor, out=rows)
 
     def fine_rows(self, batch: pa.RecordBatch) -> tuple[Matrix, Matrix | None]:
         """Encode a batch on a lattice that is 2^20 times finer, for mechanisms that need all rows.

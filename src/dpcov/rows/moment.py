@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.privacy import ROW, Neighbors, Unit, exact
+from dpcov.core.privacy import ROW_UNIT, Neighbors, Unit, exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 UNITS = 2**20  # Lattice steps per half-range of a column, or per radius after a linear map.
 # Strict upper bound on squared norms in squared lattice steps, so that float64 is exact.
 SQUARED_NORM_LIMIT = 2**53
-_STRIP = 64  # Number of rows of a Gram matrix that are converted at a time, to save memory.
+_STRIP_ROWS = 64  # Number of rows of a Gram matrix that are converted at a time, to save memory.
 BLOCK_ROWS = 4096  # Maximum number of rows of one BLAS call: BLOCK_ROWS * 2^40 < 2^53.
 
 
@@ -76,7 +76,7 @@ class Lattice:
     features: int
     radius: float
     intercept: float = 0.0
-    unit: Unit = ROW
+    unit: Unit = ROW_UNIT
     side: int = 0
     step: float = 0.0
     equal_intercepts: bool = False
@@ -132,7 +132,7 @@ class Lattice:
         radius = self.radius if radius is None else radius
         return replace(self, radius=radius, side=UNITS, step=radius / UNITS)
 
-    def of_images(self, radius: float) -> Lattice:
+    def for_transform(self, radius: float) -> Lattice:
         """Return a lattice for standardized rows, whose step is 2^-20 of a power of two.
 
         The power is the smallest that is at least the radius. Values on the lattice of the schema
@@ -357,8 +357,8 @@ class Accumulator:
 
     def _strips(self) -> Iterator[tuple[slice, slice]]:
         """Yield strips of rows, with the columns up to the diagonal and slightly beyond."""
-        for start in range(0, len(self._low), _STRIP):
-            stop = min(start + _STRIP, len(self._low))
+        for start in range(0, len(self._low), _STRIP_ROWS):
+            stop = min(start + _STRIP_ROWS, len(self._low))
             yield slice(start, stop), slice(0, stop)
 
     def _reserve(self, blocks: int) -> None:
@@ -401,10 +401,10 @@ class Accumulator:
 
 # Steps per unit of a feature before a linear map: two limbs of 20 bits.
 FINE_UNITS = 2**40
-MAX_HALVINGS = 200  # Maximum number of halvings of the bound and the step of a feature.
+MAX_FEATURE_HALVINGS = 200  # Maximum number of halvings of the bound and the step of a feature.
 
 
-def longest_image(
+def max_transformed_norm(
     matrix: Matrix,
     center: Matrix | None,
     radius: float,
@@ -558,7 +558,7 @@ class LinearMap:
             largest = np.ones(len(matrix))
         exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
         least = 0 if center is None else -1  # |z_j - c_j| can be 2
-        return cls.rounded(matrix, np.clip(-exponents, least, MAX_HALVINGS), center)
+        return cls.rounded(matrix, np.clip(-exponents, least, MAX_FEATURE_HALVINGS), center)
 
     def matrix(self) -> Matrix:
         """Return the matrix A that is applied, as floats of shape (outputs, p)."""

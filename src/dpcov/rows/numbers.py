@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix
 
-MINUS = "\N{MINUS SIGN}"  # some spreadsheets write this character instead of a hyphen
+MINUS_SIGN = "\N{MINUS SIGN}"  # some spreadsheets write this character instead of a hyphen
 # Both constants together contain the characters that `str.strip` removes.
 _ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _OTHER_BLANKS = "\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_OUTER = f"^[{_ASCII_BLANKS}{_OTHER_BLANKS}]+|[{_ASCII_BLANKS}{_OTHER_BLANKS}]+$"
-EXACT = 2**53  # float64 represents every integer up to this size
+_OUTER_BLANKS = f"^[{_ASCII_BLANKS}{_OTHER_BLANKS}]+|[{_ASCII_BLANKS}{_OTHER_BLANKS}]+$"
+MAX_EXACT_INTEGER = 2**53  # float64 represents every integer up to this size
 MAX_EXACT_POWER = 22  # float64 represents every power of ten up to this exponent
-FULL_DIGITS = (17, 800)  # least and largest number of digits of a float64 written in full
+DIGIT_RANGE = (17, 800)  # least and largest number of digits of a float64 written in full
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
-_WHOLE = r"^-?([0-9]+(\.0*)?|0E[+-]?[0-9]+)$"  # Arrow's texts of whole decimals
-_TRUTHS = {b"true": 1.0, b"false": 0.0}  # numbers for truth values
+_WHOLE_DECIMAL = r"^-?([0-9]+(\.0*)?|0E[+-]?[0-9]+)$"  # Arrow's texts of whole decimals
+_FLOAT_TRUTHS = {b"true": 1.0, b"false": 0.0}  # numbers for truth values
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -50,12 +50,12 @@ def is_number(kind: pa.DataType) -> bool:
 def trimmed(texts: pa.Array) -> pa.Array:
     """Remove outer blanks as `str.strip` does; the texts might not be valid UTF-8."""
     texts = pc.ascii_trim(texts, characters=_ASCII_BLANKS)
-    return _beyond_ascii(texts, lambda t: pc.replace_substring_regex(t, _OUTER, ""))
+    return _beyond_ascii(texts, lambda t: pc.replace_substring_regex(t, _OUTER_BLANKS, ""))
 
 
 def with_hyphens(texts: pa.Array) -> pa.Array:
     """Replace each Unicode minus sign by a hyphen."""
-    return _beyond_ascii(texts, lambda t: pc.replace_substring(t, MINUS, "-"))
+    return _beyond_ascii(texts, lambda t: pc.replace_substring(t, MINUS_SIGN, "-"))
 
 
 def _beyond_ascii(texts: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -71,7 +71,7 @@ def number_of(text: str | bytes) -> float | None:
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     try:
-        return float(pa.scalar(text.strip().replace(MINUS, "-")).cast(pa.float64()).as_py())
+        return float(pa.scalar(text.strip().replace(MINUS_SIGN, "-")).cast(pa.float64()).as_py())
     except pa.ArrowInvalid:
         return None
 
@@ -82,7 +82,7 @@ def exact_number(text: str) -> Decimal | None:
     The number can be infinite.
     """
     try:
-        number = Decimal(text.replace(MINUS, "-"))
+        number = Decimal(text.replace(MINUS_SIGN, "-"))
     except InvalidOperation:
         return None
     if number.is_nan() or number_of(text) is None:
@@ -116,7 +116,7 @@ def parsed(texts: pa.Array) -> pa.Array:
         numbers = pc.if_else(plain, texts, None).cast(pa.float64())
         others = pc.if_else(plain, None, texts).dictionary_encode()
         words = others.dictionary.cast(pa.large_binary()).to_pylist()
-        found = pa.array([_TRUTHS.get(w.lower(), number_of(w)) for w in words], pa.float64())
+        found = pa.array([_FLOAT_TRUTHS.get(w.lower(), number_of(w)) for w in words], pa.float64())
         return pc.coalesce(numbers, found.take(others.indices))
 
 
@@ -230,7 +230,7 @@ class Numbers:
         found: Booleans = self.floats == np.rint(self.floats)
         kind = self.cells.type
         if pa.types.is_decimal(kind) and kind.scale > 0:
-            exact = pc.match_substring_regex(self.cells.cast(pa.string()), _WHOLE)
+            exact = pc.match_substring_regex(self.cells.cast(pa.string()), _WHOLE_DECIMAL)
             found &= exact.fill_null(False).to_numpy(zero_copy_only=False)
         return found
 
@@ -248,7 +248,7 @@ def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
     """Return the sign of a cell minus a number with the same nearest float64."""
     if isinstance(cell, bytes):
         try:
-            exact = Decimal(cell.decode().replace(MINUS, "-"))
+            exact = Decimal(cell.decode().replace(MINUS_SIGN, "-"))
         except (InvalidOperation, UnicodeDecodeError):  # for example the text true, which is 1
             return 0
         if _is_written_out(cell, exact):
@@ -260,7 +260,7 @@ def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
 def _is_written_out(word: bytes, number: Decimal) -> bool:
     """Return True if a text writes a float64 with all its digits, as some programs do."""
     digits = len(number.as_tuple().digits)
-    if word.strip(b"+-").isdigit() or not FULL_DIGITS[0] <= digits <= FULL_DIGITS[1]:
+    if word.strip(b"+-").isdigit() or not DIGIT_RANGE[0] <= digits <= DIGIT_RANGE[1]:
         return False
     return Decimal(f"{float(number):.{digits - 1}e}") == number
 
@@ -277,7 +277,11 @@ def _of_decimals(cells: pa.Array) -> Matrix:
     held = np.frombuffer(cells.buffers()[1] or b"", np.int64, end * size).reshape(end, size)
     held = held[cells.offset :]
     low = held[:, 0]
-    plain = (low >= -EXACT) & (low <= EXACT) & (held[:, 1:] == (low >> 63)[:, None]).all(axis=1)
+    plain = (
+        (low >= -MAX_EXACT_INTEGER)
+        & (low <= MAX_EXACT_INTEGER)
+        & (held[:, 1:] == (low >> 63)[:, None]).all(axis=1)
+    )
     plain &= abs(kind.scale) <= MAX_EXACT_POWER
     power = 10.0 ** min(abs(kind.scale), MAX_EXACT_POWER)
     found: Matrix = low / power if kind.scale >= 0 else low * power

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpcov.core.privacy import ROW, Neighbors, exact
+from dpcov.core.privacy import ROW_UNIT, Neighbors, exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Number = Any  # a float while a multiplier is sought, a fraction when the bound is computed
 
-BISECTIONS = 60  # halvings of an interval: float64 numbers have 53 bits
-INSIDE = 1e-12  # distance of a float64 number from the ends of an interval, as a fraction
+MAX_BISECTIONS = 60  # halvings of an interval: float64 numbers have 53 bits
+INTERVAL_MARGIN = 1e-12  # fraction by which a float64 number is kept inside an interval
 
 
 def pilot_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction, Fraction]:
@@ -61,7 +61,7 @@ def pilot_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fractio
     else:
         squared = _squared_exchange(lattice.features, side, largest, intercept)
         absolute = _absolute_exchange(lattice.features, side, largest, intercept)
-        if lattice.unit != ROW:  # the persons can have different numbers of rows
+        if lattice.unit != ROW_UNIT:  # the persons can have different numbers of rows
             squared, absolute = max(squared, added[0]), max(absolute, added[1])
     return Fraction(k**2 * squared), Fraction(k * absolute)
 
@@ -96,7 +96,7 @@ def _squared_exchange(p: int, side: int, largest: int, intercept: int) -> int:
         bend = (multiplier + 2 - r) / 6
         if bend <= 0:
             return 0.0
-        end = min(1.0, math.sqrt(bend)) * (1 - INSIDE)
+        end = min(1.0, math.sqrt(bend)) * (1 - INTERVAL_MARGIN)
         return _zero(lambda b: -_derivative(b, r, multiplier), end)
 
     def slope(multiplier: float) -> float:
@@ -131,7 +131,7 @@ def _zero(slope: Callable[[float], float], end: float | None = None) -> float:
     low, high = 0.0, 1.0 if end is None else end
     while end is None and slope(high) < 0:
         low, high = high, 2 * high
-    for _ in range(BISECTIONS):
+    for _ in range(MAX_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)
     return high

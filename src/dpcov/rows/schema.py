@@ -42,6 +42,7 @@ from dpcov.core.encodings import encoding_named
 from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show import html
 from dpcov.core.show.table import declared
 from dpcov.errors import SchemaError
@@ -63,8 +64,8 @@ from dpcov.rows.missing import (
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-LARGEST_FILE = 2**24  # Maximum size of a schema file in bytes.
-RESOLUTION = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
+MAX_SCHEMA_BYTES = 2**24  # Maximum size of a schema file in bytes.
+MAX_BOUNDS_ERROR = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
 INVISIBLE_CATEGORIES = (
     "Cc",
     "Cf",
@@ -72,7 +73,9 @@ INVISIBLE_CATEGORIES = (
     "Zl",
     "Zp",
 )  # Unicode categories of characters forbidden in names.
-SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # Category Zs.
+SPACE_CHARACTERS = " \xa0\u1680\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)  # Category Zs.
 MAX_FEATURES = 8191  # Squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53.
 
 
@@ -154,7 +157,7 @@ class Numeric(_Model):
                 "lower and upper are too close for floating-point numbers. Multiply the column "
                 "by a public number"
             )
-        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
+        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * MAX_BOUNDS_ERROR:
             raise ValueError(
                 "the bounds are too far from 0 for the precision of float64. Subtract a "
                 "public number from the column"
@@ -811,7 +814,7 @@ class Schema(_Model):
             )
         if len({feature.name for feature in self.features}) < len(self.features):
             raise ValueError("two encoded features have the same name. Rename a column or a level")
-        if self.gaps and not self.intercept:
+        if self.missing_columns and not self.intercept:
             raise ValueError(
                 'missing = "pairwise" needs an intercept to estimate the number of rows. '
                 "Set intercept above 0, or choose another rule"
@@ -1033,7 +1036,7 @@ class Schema(_Model):
         return found
 
     @cached_property
-    def gaps(self) -> dict[int, int]:
+    def missing_columns(self) -> dict[int, int]:
         """Position of the missingness indicator, by the position of its feature.
 
         Only features with the rule ``pairwise`` have an entry.
@@ -1041,12 +1044,18 @@ class Schema(_Model):
         Examples
         --------
         >>> import dpcov
-        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b"], missing="pairwise").gaps
+        >>> dpcov.Schema.from_bounds(0, 1, ["a", "b"], missing="pairwise").missing_columns
         {0: 1, 2: 3}
 
         """
-        marks = [j for j, feature in enumerate(self.features) if not feature.variable]
-        return {j - 1: j for j in marks}
+        indicators = [j for j, feature in enumerate(self.features) if not feature.variable]
+        return {j - 1: j for j in indicators}
+
+    @property
+    def gaps(self) -> dict[int, int]:
+        """Former name of `missing_columns`."""
+        warn_of_former_name("Schema.gaps", "Schema.missing_columns")
+        return self.missing_columns
 
     @property
     def largest_norm(self) -> float:
@@ -1153,7 +1162,7 @@ class Schema(_Model):
         120.0
 
         """
-        text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
+        text, name = read_text(path, "schema", SchemaError, most=MAX_SCHEMA_BYTES), shown(path)
         try:
             found = cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
@@ -1262,7 +1271,7 @@ def _stripped(name: Any) -> Any:
         return [_stripped(one) for one in name]
     if isinstance(name, dict):
         return {key: _stripped(one) for key, one in name.items()}
-    return name.strip(SPACES) if isinstance(name, str) else name
+    return name.strip(SPACE_CHARACTERS) if isinstance(name, str) else name
 
 
 def level_text(level: bool | int | float | str) -> str:
@@ -1291,31 +1300,31 @@ def _per_column(bound: Bounds, count: int) -> list[float]:
     return values
 
 
-_NO_KIND = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
+_NO_KIND_FAULT = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
 
 
 def _sentences(error: ValidationError) -> str:
     """Describe the faults in sentences; entries that are not filled in yet come last."""
     faults = error.errors()
-    gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
-    gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
+    unfilled = [_place(fault) for fault in faults if fault["type"] == "missing"]
+    unfilled += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND_FAULT]
     unstated = [fault for fault in faults if is_unstated(fault)]
     others = [
         fault
         for fault in faults
-        if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
+        if fault["type"] not in ("missing", _NO_KIND_FAULT) and fault not in unstated
     ][:5]
     found = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
     # With several faults, the message states the problems without the remedies.
     sentences = found if len(found) < 2 else ["; ".join(map(_problem, found)) + "."]
-    if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
+    if unstated and not unfilled and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
         sentences.append(rules_wanted(places, kinds))
-    if gaps:
-        gaps += map(_place, unstated)
-        more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
+    if unfilled:
+        unfilled += map(_place, unstated)
+        more = f" and {len(unfilled) - 10} more" if len(unfilled) > 10 else ""
         sentences.append(
-            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public "
+            f"Not filled in yet: {', '.join(unfilled[:10])}{more}. Declare them from public "
             "knowledge, not from the data; `dpcov schema DATA --interactive --out FILE` asks for "
             "them."
         )

@@ -11,9 +11,9 @@ rows, whose contributions must cancel. The audit compares the losses with two cl
   Theorem 8).
 - Each round. The loss is at most the fraction of the budget that the options give to the round.
 
-A loss can exceed a claim by at most `ROUNDING`, because nuclear norms and the exact curve use
-float64. The largest loss is close to the claim. The audit would therefore detect noise or a
-sensitivity that is 1% too small.
+A loss can exceed a claim by at most `MAX_RELATIVE_EXCESS`, because nuclear norms and the exact
+curve use float64. The largest loss is close to the claim. The audit would therefore detect noise or
+a sensitivity that is 1% too small.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
 
 # Name of the sum over all rounds in the results.
-TOTAL = "all rounds"
+TOTAL_NAME = "all rounds"
 # Largest relative excess of a loss over its claim, from rounding in float64.
-ROUNDING = 2.0**-36
+MAX_RELATIVE_EXCESS = 2.0**-36
 # Numbers of rows of the released tables. In the small table, the noise hides all results of the
 # pilot query. In the large table, the pilot query has precise results.
 SMALL_TABLE_ROWS, LARGE_TABLE_ROWS = 1, 20_000
@@ -55,7 +55,7 @@ class Worst:
     Attributes
     ----------
     round : str
-        Name of the round, or `TOTAL`.
+        Name of the round, or `TOTAL_NAME`.
 
     share : float
         Loss divided by the claim.
@@ -102,7 +102,7 @@ class Audit:
     @property
     def violated(self) -> bool:
         """True if the loss of some pair exceeds a claim."""
-        return any(found.share > 1 + ROUNDING for found in self.worst)
+        return any(found.share > 1 + MAX_RELATIVE_EXCESS for found in self.worst)
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as plain data for JSON."""
@@ -240,7 +240,7 @@ class _Largest:
         for (name, one), (other_name, other) in pairs:
             pair = f"{setting.name}: {name} / {other_name}"
             losses = [r.loss(a, b) for r, a, b in zip(published.rounds, one, other, strict=True)]
-            self._note(TOTAL, sum(losses, Fraction(0)), published.whole, published, pair)
+            self._note(TOTAL_NAME, sum(losses, Fraction(0)), published.whole, published, pair)
             for spent, lost in zip(published.rounds, losses, strict=True):
                 self._note(spent.name, lost, spent.spends, published, pair)
         self.pairs += len(pairs)
@@ -254,7 +254,9 @@ class _Largest:
 
     def worst(self) -> tuple[Worst, ...]:
         return tuple(
-            Worst(name, self._stated(share, lost, kind) if name == TOTAL else float(share), pair)
+            Worst(
+                name, self._stated(share, lost, kind) if name == TOTAL_NAME else float(share), pair
+            )
             for name, (share, lost, kind, pair) in self._found.items()
         )
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
-PERSON, WEIGHT, LEVEL = "person", "weight", "level"
+PERSON_COLUMN, WEIGHT_COLUMN, LEVEL_COLUMN = "person", "weight", "level"
+# Largest number of rows of a person in the audited tables.
 MAX_ROWS_PER_PERSON = 3
 CATEGORIES = ("a", "b", "c")
 # Relative distance of a transformed norm from the clipping radius, about one millionth.
@@ -86,7 +87,7 @@ class Setting:
     has_levels : bool
         True if the schema has a categorical column.
 
-    has_gaps : bool
+    has_missing_cells : bool
         True if numbers can be missing.
 
     has_flags : bool
@@ -98,7 +99,7 @@ class Setting:
     columns: int
     declared: Mapping[str, Any] = field(default_factory=dict)
     has_levels: bool = False
-    has_gaps: bool = False
+    has_missing_cells: bool = False
     has_flags: bool = False
 
     def schema(self) -> Schema:
@@ -106,11 +107,11 @@ class Setting:
             flags = {f"x{i}": {"kind": "flag"} for i in range(self.columns)}
             return Schema.parse({"version": 2, "columns": flags, **self.declared})
         numeric = {"kind": "numeric", "lower": -1.0, "upper": 1.0}
-        if self.has_gaps:
+        if self.has_missing_cells:
             numeric |= {"missing": "pairwise"}
         columns: dict[str, Any] = {f"x{i}": numeric for i in range(self.columns)}
         if self.has_levels:
-            columns[LEVEL] = {"kind": "categorical", "levels": CATEGORIES}
+            columns[LEVEL_COLUMN] = {"kind": "categorical", "levels": CATEGORIES}
         return Schema.parse({"columns": columns, **self.declared})
 
     def rows(self, units: Sequence[Unit]) -> Rows:
@@ -122,10 +123,12 @@ class Setting:
             numbers = (numbers > 0).astype(np.float64)
         table: dict[str, Any] = {f"x{i}": column for i, column in enumerate(numbers.T)}
         sizes = [len(unit.numbers) for unit in units]
-        table[PERSON] = np.repeat(np.arange(len(units)), sizes)
-        table[WEIGHT] = np.repeat(np.array([unit.weight for unit in units], np.float64), sizes)
+        table[PERSON_COLUMN] = np.repeat(np.arange(len(units)), sizes)
+        table[WEIGHT_COLUMN] = np.repeat(
+            np.array([unit.weight for unit in units], np.float64), sizes
+        )
         levels = [unit.level for unit in units for _ in unit.numbers]
-        table[LEVEL] = pa.array(levels, pa.string())
+        table[LEVEL_COLUMN] = pa.array(levels, pa.string())
         return open_rows(pa.table(table), self.schema(), threads=1)
 
 
@@ -143,15 +146,15 @@ def settings(columns: int) -> tuple[Setting, ...]:
         Settings of the audit.
 
     """
-    person = {"column": PERSON, "max_rows": MAX_ROWS_PER_PERSON, "type": "integer"}
+    person = {"column": PERSON_COLUMN, "max_rows": MAX_ROWS_PER_PERSON, "type": "integer"}
     return (
         Setting("rows", columns),
         Setting("rows without intercept", columns, {"intercept": 0.0}),
         Setting("clipped rows", columns, {"radius": 1.0, "intercept": 0.5}),
         Setting("persons", columns, {"unit": person}),
-        Setting("weights", columns, {"weight": {"column": WEIGHT, "maximum": 2.0}}),
+        Setting("weights", columns, {"weight": {"column": WEIGHT_COLUMN, "maximum": 2.0}}),
         Setting("categories", columns - 1, has_levels=True),
-        Setting("missing cells", columns, has_gaps=True),
+        Setting("missing cells", columns, has_missing_cells=True),
         Setting("flags", columns, has_flags=True),
     )
 
@@ -235,20 +238,20 @@ def _of_row(setting: Setting, name: str, row: Vector) -> Iterator[Unit]:
             yield Unit(f"{name}, category {level}", one, level=level)
     else:
         yield Unit(name, one)
-        if setting.has_gaps:
+        if setting.has_missing_cells:
             yield Unit(f"{name}, last cell missing", np.append(row[:-1], np.nan)[None])
             rest = 0 * row[1:] + np.nan
             yield Unit(f"{name}, all cells but the first missing", np.append(row[0], rest)[None])
 
 
 def _at_bounds(columns: int) -> Iterator[tuple[str, Vector]]:
-    axes, corner = np.eye(columns), np.ones(columns)
+    axes, vertex = np.eye(columns), np.ones(columns)
     half = np.where(np.arange(columns) < columns // 2, 1.0, -1.0)
     yield "first half at upper bounds", np.maximum(half, 0.0)
     yield "second half at lower bounds", np.minimum(half, 0.0)
-    yield "midpoints", 0 * corner
-    yield "upper bounds", corner
-    yield "lower bounds", -corner
+    yield "midpoints", 0 * vertex
+    yield "upper bounds", vertex
+    yield "lower bounds", -vertex
     yield "upper and lower bounds", half
     yield "first column at upper bound", axes[0]
     yield "first column at lower bound", -axes[0]

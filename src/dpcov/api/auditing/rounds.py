@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
 
-NO_EXACT_LOSS = (
+NO_EXACT_LOSS_MESSAGE = (
     "An audit has no exact loss for this mechanism. Choose standardized, matrix-laplace, "
     "nuclear-laplace or gaussian."
 )
@@ -148,7 +148,7 @@ def loss(law: Law, difference: Any, extra: int = 0) -> Fraction:
             return _nuclear(difference) / (2 * Fraction(law.scale))
     if law.law.startswith("nuclear-laplace"):
         return _nuclear(difference) / Fraction(law.scale)
-    raise MechanismError(NO_EXACT_LOSS)
+    raise MechanismError(NO_EXACT_LOSS_MESSAGE)
 
 
 def _total(integers: Any) -> int:
@@ -253,7 +253,7 @@ def released(
     )
     laws, recorded = planned.laws, RecordedRows(rows)
     if (kind := is_gaussian(laws)) is None:
-        raise MechanismError(NO_EXACT_LOSS)
+        raise MechanismError(NO_EXACT_LOSS_MESSAGE)
     made = count.run(mechanism, recorded, planned, entropy)
     counting = [recorded.questions.pop()] if planned.count is not None else []
     *asked, last = recorded.questions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dpcov.api.plans.simulated import Guess, SimulatedTable
+from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.api.request import Request
 from dpcov.core.parameters import Interval, Probability, check, checked
@@ -24,6 +24,7 @@ from dpcov.core.privacy import (
     budget_warnings,
     delta_warning,
 )
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Cell, Row, Table, sentences
 from dpcov.denoise import Method
@@ -44,7 +45,7 @@ RELEASES, FEW_RELEASES = 20, 4
 # change the error of the eigenvalues by a factor of 1.3. Source: not recorded.
 MAIN_RELEASES, FEW_MAIN_RELEASES = 60, 24
 # Number of features above which a plan simulates fewer releases.
-MANY_FEATURES = 40
+MAX_FAST_FEATURES = 40
 # Order of a matrix above which nuclear-Laplace noise is slow to draw.
 MAX_NUCLEAR_ORDER = 20
 # Largest factor of the budget or of the number of rows in the search for a requested error.
@@ -54,8 +55,8 @@ SEARCH_STEP_FACTOR = 4.0
 # Largest error of a budget or number of rows that the search finds, as a natural logarithm.
 SEARCH_LOG_TOLERANCE = 0.05
 # Largest number of rows in a plan.
-MAX_ROWS = 10**12
-RowCount = Annotated[int, Interval(1, MAX_ROWS, "both")]
+MAX_PLAN_ROWS = 10**12
+RowCount = Annotated[int, Interval(1, MAX_PLAN_ROWS, "both")]
 Needed = tuple[Budget | None, int | None]
 HEADS = {
     "noise": "noise per entry",
@@ -84,12 +85,12 @@ RANGE_NOTE = (
 # Factors that widen the range on both sides, with a release of a similar table and without one.
 # Source: tuned, so that the range contains more than 90% of the errors of five public tables
 # (docs/results/plan_calibration.json).
-RELEASE_RANGE_FACTOR, GUESS_RANGE_FACTOR = 1.22, 1.5
+RELEASE_RANGE_FACTOR, ASSUMPTIONS_RANGE_FACTOR = 1.22, 1.5
 # Standard deviations in the range of a plan without assumptions, as fractions of half the width of
 # the bounds. A column that fills its bounds evenly has 0.58.
 NARROW_SPREAD, WIDE_SPREAD = 0.1, 0.58
 # Number of readings of the table above which a plan simulates fewer releases.
-MANY_PASSES = 6
+MAX_FAST_PASSES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Plan(Result):
     neighbors : Neighbors
         Relation between neighbouring tables.
 
-    guess : Guess
+    table_assumptions : Assumptions
         Assumptions about the table.
 
     target : str or None
@@ -171,7 +172,7 @@ class Plan(Result):
     rows: int
     budget: Budget
     neighbors: Neighbors
-    guess: Guess
+    table_assumptions: Assumptions
     target: str | None
     goal: Goal
     method: Method
@@ -182,6 +183,12 @@ class Plan(Result):
     curve: tuple[Prediction, ...]
     sampling: float
     between: Mapping[str, tuple[float, float]]
+
+    @property
+    def guess(self) -> Assumptions:
+        """Former name of `table_assumptions`."""
+        warn_of_former_name("Plan.guess", "Plan.table_assumptions")
+        return self.table_assumptions
 
     def budget_for(self, error: float) -> Budget | None:
         """Find the smallest budget for a standard error of the correlations.
@@ -229,7 +236,12 @@ class Plan(Result):
 
     def _planner(self) -> _Planner:
         return _Planner(
-            self.schema, self.neighbors, self.guess, self.target, self.goal, self.method
+            self.schema,
+            self.neighbors,
+            self.table_assumptions,
+            self.target,
+            self.goal,
+            self.method,
         )
 
     def tables(self) -> list[Table]:
@@ -271,22 +283,22 @@ class Plan(Result):
 
     def warnings(self) -> list[str]:
         """Return warnings about the budget for the assumed number of rows, as sentences."""
-        guessed = delta_warning(self.budget, self.rows, f"the {self.rows:,} rows")
-        return [*budget_warnings(self.budget), *guessed]
+        of_delta = delta_warning(self.budget, self.rows, f"the {self.rows:,} rows")
+        return [*budget_warnings(self.budget), *of_delta]
 
     def assumptions(self) -> list[str]:
         """Return sentences that describe the request and the assumptions about the table."""
-        guess, columns = self.guess, len(self.schema.encoded_columns)
-        own = "".join(f", {name} {share:g}" for name, share in guess.spreads.items())
-        known = ", ".join(f"{name} {value:g}" for name, value in guess.means.items())
+        stated, columns = self.table_assumptions, len(self.schema.encoded_columns)
+        own = "".join(f", {name} {share:g}" for name, share in stated.spreads.items())
+        known = ", ".join(f"{name} {value:g}" for name, value in stated.means.items())
         means = f"; means {known} (--mean)" if known else ""
-        share = guess.explained
+        share = stated.explained
         others = "" if share is None else f", {share:.0%} of a column explained by the others"
         ties = others and f"{others} (--explained)"
         assumed = (
-            f"standard deviations {guess.spread:g} times half the width of the bounds{own} "
-            f"(--spread){means}; correlations about {guess.correlation:g} (--correlation){ties}"
-            if guess.like is None
+            f"standard deviations {stated.spread:g} times half the width of the bounds{own} "
+            f"(--spread){means}; correlations about {stated.correlation:g} (--correlation){ties}"
+            if stated.like is None
             else "means, standard deviations and correlations of the given release (--like)"
         )
         return [
@@ -350,6 +362,15 @@ class Plan(Result):
             All numbers of the plan.
 
         """
+        stated = self.table_assumptions
+        assumed = {
+            "spread": stated.spread,
+            "spreads": dict(stated.spreads),
+            "means": dict(stated.means),
+            "correlation": stated.correlation,
+            "explained": stated.explained,
+            "like": stated.like is not None,
+        }
         facts: dict[str, Any] = {
             "rows": self.rows,
             "features": len(self.schema.features),
@@ -357,14 +378,8 @@ class Plan(Result):
             "neighbors": self.neighbors.value,
             "warnings": self.warnings(),
             "least_rows": self.least_rows(),
-            "guess": {
-                "spread": self.guess.spread,
-                "spreads": dict(self.guess.spreads),
-                "means": dict(self.guess.means),
-                "correlation": self.guess.correlation,
-                "explained": self.guess.explained,
-                "like": self.guess.like is not None,
-            },
+            "assumptions": assumed,
+            "guess": assumed,  # former key, until version 0.5
             "recommended": self.recommended,
             "sampling": self.sampling,
             "mechanisms": [_row(prediction) for prediction in self.predictions],
@@ -411,14 +426,14 @@ class _Planner:
 
     schema: Schema
     neighbors: Neighbors
-    guess: Guess
+    assumptions: Assumptions
     target: str | None = None
     goal: Goal = "all"
     method: Method = "shrink"
 
     @cached_property
     def table(self) -> SimulatedTable:
-        return SimulatedTable.of(self.schema, Lattice.of(self.schema), self.guess)
+        return SimulatedTable.of(self.schema, Lattice.of(self.schema), self.assumptions)
 
     def trials(self, rows: int, table: SimulatedTable | None = None) -> Trials:
         """Return trials on a simulated table with this number of rows.
@@ -436,7 +451,7 @@ class _Planner:
         for table in self._others():
             errors.append(self._tried(mechanism, own.budget, self.trials(rows, table)).errors)
         found: dict[str, tuple[float, float]] = {}
-        factor = GUESS_RANGE_FACTOR if self.guess.like is None else RELEASE_RANGE_FACTOR
+        factor = ASSUMPTIONS_RANGE_FACTOR if self.assumptions.like is None else RELEASE_RANGE_FACTOR
         for figure in HEADS:
             values = [value for one in errors if (value := getattr(one, figure)) is not None]
             if values:
@@ -444,11 +459,11 @@ class _Planner:
         return found
 
     def _others(self) -> list[SimulatedTable]:
-        if self.guess.like is not None:
+        if self.assumptions.like is not None:
             return []
-        spreads = (NARROW_SPREAD, WIDE_SPREAD) if self.guess == Guess() else ()
-        guesses = [replace(self.guess, spread=spread) for spread in spreads]
-        tables = [SimulatedTable.of(self.schema, self.table.lattice, guess) for guess in guesses]
+        spreads = (NARROW_SPREAD, WIDE_SPREAD) if self.assumptions == Assumptions() else ()
+        others = [replace(self.assumptions, spread=spread) for spread in spreads]
+        tables = [SimulatedTable.of(self.schema, self.table.lattice, other) for other in others]
         return [*tables, *(table.with_longer_tails() for table in (self.table, *tables))]
 
     def chosen(self, budget: Budget) -> Mechanism:
@@ -464,7 +479,7 @@ class _Planner:
         consistent with the table by mechanism.
         """
         mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
-        careful |= self.table.lattice.dimension <= MANY_FEATURES
+        careful |= self.table.lattice.dimension <= MAX_FAST_FEATURES
         return self._tried(mechanism, budget, trials, careful=careful)
 
     def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
@@ -478,7 +493,7 @@ class _Planner:
             return self._tried(chosen, budget, trials, careful=True)
         mechanism = mechanism_named(name)
         calibration = mechanism.calibrate(self.table.lattice, budget, self.neighbors)
-        if self.table.lattice.dimension > MANY_FEATURES and not adds_noise(calibration):
+        if self.table.lattice.dimension > MAX_FAST_FEATURES and not adds_noise(calibration):
             raise MechanismError(
                 "a prediction with this many features is slow; name the mechanism with --mechanism"
             )
@@ -492,9 +507,9 @@ class _Planner:
             raise MechanismError(
                 "the noise is slow to draw for this many features, and auto never chooses it"
             )
-        if mechanism.passes > MANY_PASSES:
+        if mechanism.passes > MAX_FAST_PASSES:
             repeats = FEW_RELEASES
-        elif dimension > MANY_FEATURES:
+        elif dimension > MAX_FAST_FEATURES:
             repeats = FEW_MAIN_RELEASES if careful else FEW_RELEASES
         else:
             repeats = MAIN_RELEASES if careful else RELEASES
@@ -515,8 +530,9 @@ def plan(
     goal: Goal = "all",
     denoise: Method = "shrink",
     target: str | None = None,
-    guess: Guess | None = None,
+    assumptions: Assumptions | None = None,
     factors: Sequence[float] = EPSILON_FACTORS,
+    guess: Assumptions | None = None,
 ) -> Plan:
     """Predict the error of a release, without reading data or spending budget.
 
@@ -559,11 +575,14 @@ def plan(
         Feature that is regressed on the others. The default is an average over up to 6 numeric
         features.
 
-    guess : Guess, optional
-        Assumptions about the table. The default is ``Guess()``.
+    assumptions : Assumptions, optional
+        Assumptions about the table. The default is ``Assumptions()``.
 
     factors : sequence of float, optional
         Multiples of epsilon for the table by budget.
+
+    guess : Assumptions, optional
+        Former name of `assumptions`. Version 0.5 removes it.
 
     Returns
     -------
@@ -577,7 +596,7 @@ def plan(
 
     See Also
     --------
-    Guess : Assumptions about the table.
+    Assumptions : Assumptions about the table.
     release : Release with this budget.
 
     Examples
@@ -600,7 +619,9 @@ def plan(
         denoise=denoise,
     )
     declared, budget, relation = request.declared_schema(), request.budget, request.relation
-    supposed = guess or Guess()
+    if guess is not None:
+        warn_of_former_name("guess", "assumptions", depth=2)
+    supposed = assumptions or guess or Assumptions()
     planner = _Planner(declared, relation, supposed, target, goal, denoise)
     trials = planner.trials(int(rows))
     predictions, others = [], []
@@ -633,7 +654,7 @@ def plan(
         rows=int(rows),
         budget=budget,
         neighbors=relation,
-        guess=supposed,
+        table_assumptions=supposed,
         target=target,
         goal=goal,
         method=denoise,

@@ -116,12 +116,17 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
     (`Release.lengths`). It also does so if the histogram includes missingness indicators.
     """
     lengths, matrix = release.lengths, release.linear_map
-    if lengths is None or lengths.hidden or matrix is None or len(matrix) != rows.shape[1]:
+    if (
+        lengths is None
+        or lengths.below_noise_level
+        or matrix is None
+        or len(matrix) != rows.shape[1]
+    ):
         return rows
     center = np.zeros(rows.shape[1]) if release.center is None else release.center
     about = rows - center
     found = np.linalg.norm(about @ matrix.T, axis=1)
-    wanted = np.sqrt(lengths.like(len(rows)))[found.argsort().argsort()]
+    wanted = np.sqrt(lengths.squared_norm_quantiles(len(rows)))[found.argsort().argsort()]
     return np.asarray(center + about * (wanted / np.maximum(found, 1e-300))[:, None])
 
 

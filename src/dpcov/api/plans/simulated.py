@@ -1,8 +1,8 @@
 """Simulated tables from public numbers, so that a plan can predict the error of a release.
 
 The error of a release depends on the standard deviations and correlations of the columns. The
-schema does not contain these numbers. A `Guess` contains your assumptions about them, from public
-knowledge and never from the data.
+schema does not contain these numbers. You state them in `Assumptions`, from public knowledge and
+never from the data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from scipy.special import betaincinv
 
-from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
+from dpcov.analysis.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.api.plans.rows_like import moments_like, rows_like
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.typical_correlation import JITTER, typical_correlation
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 # Default standard deviation of a column, as a fraction of half the width of its bounds.
 # Source: not recorded.
-SPREAD = 0.35
+DEFAULT_SPREAD = 0.35
 # Default root mean square correlation of two columns. Source: not recorded.
-CORRELATION = 0.25
+DEFAULT_CORRELATION = 0.25
 # Default fraction of missing cells in a column with a missingness indicator. Source: not recorded.
-MISSING_SHARE = 0.05
+DEFAULT_MISSING_SHARE = 0.05
 # Largest and smallest number of simulated rows. Their moments represent any number of rows.
-MAX_ROWS, MIN_ROWS = 20_000, 4_000
+MAX_SIMULATED_ROWS, MIN_SIMULATED_ROWS = 20_000, 4_000
 # Largest number of cells in a simulated table. The limit keeps a plan fast.
 MAX_CELLS = 2 * 10**6
 # Seed of the simulated table: the same public numbers always give the same plan.
-SEED = 20_250_101
+TABLE_SEED = 20_250_101
 # Number of rounds that fit the correlations of the normal scores to the assumptions.
 FITTING_ROUNDS = 4
 # Largest correlation and largest explained variance of the normal scores. Source: not recorded.
@@ -58,7 +58,7 @@ CATEGORY_POWER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class Assumptions:
     """Assumptions about a table for `plan`, from public knowledge.
 
     Parameters
@@ -101,15 +101,15 @@ class Guess:
     Examples
     --------
     >>> import dpcov
-    >>> guess = dpcov.Guess(spread=0.3, means={"age": 40.0})
-    >>> guess.typical_correlation
+    >>> assumptions = dpcov.Assumptions(spread=0.3, means={"age": 40.0})
+    >>> assumptions.typical_correlation
     0.25
 
     """
 
-    spread: float = SPREAD
+    spread: float = DEFAULT_SPREAD
     spreads: Mapping[str, float] = field(default_factory=dict)
-    correlation: float = CORRELATION
+    correlation: float = DEFAULT_CORRELATION
     like: Release | None = None
     means: Mapping[str, float] = field(default_factory=dict)
     explained: float | None = None
@@ -144,7 +144,7 @@ class Guess:
         --------
         >>> import dpcov
         >>> schema = dpcov.Schema.from_bounds(0, 120, ["age"])
-        >>> dpcov.Guess(means={"age": 40.0}).check(schema)
+        >>> dpcov.Assumptions(means={"age": 40.0}).check(schema)
 
         """
         for what, names in (("spread", self.spreads), ("mean", self.means)):
@@ -182,7 +182,7 @@ class Guess:
         Examples
         --------
         >>> import dpcov
-        >>> dpcov.Guess(correlation=0.4).typical_correlation
+        >>> dpcov.Assumptions(correlation=0.4).typical_correlation
         0.4
 
         """
@@ -218,18 +218,21 @@ class SimulatedTable:
     encoded: Matrix
 
     @classmethod
-    def of(cls, schema: Schema, lattice: Lattice, guess: Guess) -> SimulatedTable:
+    def of(cls, schema: Schema, lattice: Lattice, assumptions: Assumptions) -> SimulatedTable:
         """Simulate a table that fits the assumptions."""
-        guess.check(schema)
-        if guess.like is None:
-            encoded = simulated_rows(schema, guess)
+        assumptions.check(schema)
+        if assumptions.like is None:
+            encoded = simulated_rows(schema, assumptions)
         else:
-            generator, count = np.random.default_rng(SEED), max(MIN_ROWS, len(schema.features))
-            encoded = rows_like(guess.like, schema, count, generator)
+            generator, count = (
+                np.random.default_rng(TABLE_SEED),
+                max(MIN_SIMULATED_ROWS, len(schema.features)),
+            )
+            encoded = rows_like(assumptions.like, schema, count, generator)
             if not has_gaps(schema):
-                mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
+                mean = _mean_of_moments(*moments_like(assumptions.like, schema), lattice)
                 return cls(schema, lattice, mean, encoded)
-            encoded = _with_gaps(schema, encoded, missing_shares(guess.like), generator)
+            encoded = _with_missing(schema, encoded, missing_shares(assumptions.like), generator)
         return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
 
     def moment(self, rows: int) -> SecondMoment:
@@ -244,21 +247,21 @@ class SimulatedTable:
         square 1. Values outside the bounds become the bounds.
         """
         numbers = [j for j, one in enumerate(self.schema.features) if not one.is_indicator]
-        generator, encoded = np.random.default_rng(SEED), self.encoded.copy()
+        generator, encoded = np.random.default_rng(TABLE_SEED), self.encoded.copy()
         means, factors = encoded.mean(axis=0), generator.chisquare(3, (len(encoded), 1)) ** -0.5
         about = (encoded - means)[:, numbers] * factors
         encoded[:, numbers] = np.clip(means[numbers] + about, -1.0, 1.0)
-        for at, mark in self.schema.gaps.items():
-            encoded[:, at] *= 1 - self.encoded[:, mark]
+        for at, indicator in self.schema.missing_columns.items():
+            encoded[:, at] *= 1 - self.encoded[:, indicator]
         mean = _mean_of_rows(encoded, self.lattice)
         return SimulatedTable(self.schema, self.lattice, mean, encoded)
 
     def source(self, rows: int) -> SimulatedRows:
         """Return a data source that represents this number of rows."""
-        return SimulatedRows(self.schema, self.encoded[:MIN_ROWS], rows)
+        return SimulatedRows(self.schema, self.encoded[:MIN_SIMULATED_ROWS], rows)
 
 
-def _with_gaps(
+def _with_missing(
     schema: Schema, rows: Matrix, shares: Mapping[str, float], generator: np.random.Generator
 ) -> Matrix:
     """Add random missing cells to simulated rows.
@@ -285,10 +288,10 @@ def _with_gaps(
     """
     found = np.zeros((len(rows), len(schema.features)))
     found[:, [feature.variable for feature in schema.features]] = rows
-    for at, mark in schema.gaps.items():
-        share = shares.get(schema.features[at].name, MISSING_SHARE)
-        found[:, mark] = generator.random(len(rows)) < share
-        found[:, at] *= 1 - found[:, mark]
+    for at, indicator in schema.missing_columns.items():
+        share = shares.get(schema.features[at].name, DEFAULT_MISSING_SHARE)
+        found[:, indicator] = generator.random(len(rows)) < share
+        found[:, at] *= 1 - found[:, indicator]
     return found
 
 
@@ -312,7 +315,7 @@ def _mean_of_moments(means: Matrix, covariance: Matrix, lattice: Lattice) -> Mat
     return mean if lattice.intercept_units else mean[:-1, :-1]
 
 
-def simulated_rows(schema: Schema, guess: Guess) -> Matrix:
+def simulated_rows(schema: Schema, assumptions: Assumptions) -> Matrix:
     """Simulate encoded rows with a Gaussian copula.
 
     The columns have smaller correlations than the normal scores of the copula. The function
@@ -323,7 +326,7 @@ def simulated_rows(schema: Schema, guess: Guess) -> Matrix:
     schema : Schema
         Schema of the table.
 
-    guess : Guess
+    assumptions : Assumptions
         Assumptions about the table.
 
     Returns
@@ -332,17 +335,19 @@ def simulated_rows(schema: Schema, guess: Guess) -> Matrix:
         Encoded rows.
 
     """
-    count = max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // len(schema.features)))
-    laws = _laws(schema, guess)
-    size, explained = guess.correlation, guess.explained or 0.0
+    count = max(MIN_SIMULATED_ROWS, min(MAX_SIMULATED_ROWS, MAX_CELLS // len(schema.features)))
+    laws = _laws(schema, assumptions)
+    size, explained = assumptions.correlation, assumptions.explained or 0.0
     for _ in range(FITTING_ROUNDS):
-        found = _relations(schema, _rows(schema, laws, size, explained, MIN_ROWS))
+        found = _relations(schema, _rows(schema, laws, size, explained, MIN_SIMULATED_ROWS))
         if found is None:
             break
-        size = min(MAX_SCORE_CORRELATION, size * guess.correlation / max(found[0], MIN_VARIATION))
-        if guess.explained is not None:
-            left = (1 - explained) * (1 - guess.explained) / max(1 - found[1], MIN_VARIATION)
-            explained = min(max(1 - left, guess.explained), MAX_SCORE_EXPLAINED)
+        size = min(
+            MAX_SCORE_CORRELATION, size * assumptions.correlation / max(found[0], MIN_VARIATION)
+        )
+        if assumptions.explained is not None:
+            left = (1 - explained) * (1 - assumptions.explained) / max(1 - found[1], MIN_VARIATION)
+            explained = min(max(1 - left, assumptions.explained), MAX_SCORE_EXPLAINED)
     return _rows(schema, laws, size, explained, count)
 
 
@@ -412,7 +417,7 @@ def _rows(
         Encoded rows.
 
     """
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(TABLE_SEED)
     columns = schema.encoded_columns
     root = np.linalg.cholesky(typical_correlation(len(columns), size, generator, explained))
     scores = generator.standard_normal((count, len(columns))) @ root.T
@@ -422,9 +427,9 @@ def _rows(
         if isinstance(column, Categorical):
             parts.append(_indicators((ranks + 0.5) / count, len(column.labels)))
             continue
-        numbers = laws[name][ranks * MIN_ROWS // count][:, None]
+        numbers = laws[name][ranks * MIN_SIMULATED_ROWS // count][:, None]
         if column.has_indicator:
-            absent = generator.random((count, 1)) < MISSING_SHARE
+            absent = generator.random((count, 1)) < DEFAULT_MISSING_SHARE
             parts.append(np.where(absent, 0.0, numbers))
             parts.append(absent.astype(np.float64))
         else:
@@ -432,39 +437,39 @@ def _rows(
     return np.hstack(parts)
 
 
-def _laws(schema: Schema, guess: Guess) -> dict[str, Matrix]:
+def _laws(schema: Schema, assumptions: Assumptions) -> dict[str, Matrix]:
     """Return ascending quantiles of each numeric column.
 
     The means alternate between the two sides of the midpoints.
     """
     return {
-        name: _bounded(*_law(guess, name, column, 1 if at % 2 else -1))
+        name: _bounded(*_law(assumptions, name, column, 1 if at % 2 else -1))
         for at, (name, column) in enumerate(schema.encoded_columns.items())
         if not isinstance(column, Categorical)
     }
 
 
-def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, float]:
+def _law(assumptions: Assumptions, name: str, column: Numeric, side: int) -> tuple[float, float]:
     """Return the mean and the standard deviation of an encoded column, as the bounds allow.
 
     Unless the assumptions state a mean, the mean differs from the midpoint by the typical standard
     deviation. The argument `side` is the sign of the difference.
     """
-    spread = guess.spreads.get(name, guess.spread)
-    if name in guess.means:
-        mean = (guess.means[name] - column.midpoint) / column.half_range
-        mean = float(np.clip(mean, 2 * EDGE - 1, 1 - 2 * EDGE))
+    spread = assumptions.spreads.get(name, assumptions.spread)
+    if name in assumptions.means:
+        mean = (assumptions.means[name] - column.midpoint) / column.half_range
+        mean = float(np.clip(mean, 2 * MIN_BOUND_DISTANCE - 1, 1 - 2 * MIN_BOUND_DISTANCE))
     else:
-        mean = side * min(guess.spread, MAX_MEAN_SHARE * math.sqrt(1 - spread**2))
-    return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
+        mean = side * min(assumptions.spread, MAX_MEAN_SHARE * math.sqrt(1 - spread**2))
+    return mean, min(spread, math.sqrt(MAX_VARIANCE_FRACTION * (1 - mean**2)))
 
 
 @lru_cache(maxsize=64)
 def _bounded(mean: float, spread: float) -> Matrix:
-    """Return ascending quantiles of a beta distribution on [-1, 1], shape (MIN_ROWS,)."""
+    """Return ascending quantiles of a beta distribution on [-1, 1], shape (MIN_SIMULATED_ROWS,)."""
     share = (1 + mean) / 2
     weight = (1 - mean**2) / spread**2 - 1
-    chances = (np.arange(MIN_ROWS) + 0.5) / MIN_ROWS
+    chances = (np.arange(MIN_SIMULATED_ROWS) + 0.5) / MIN_SIMULATED_ROWS
     quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
     return np.asarray(2 * quantiles - 1, np.float64)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.moment import LinearMap
 
-NEEDS_SINGLE_ROWS = (
+SINGLE_ROWS_REASON = (
     "the mechanism uses single rows or random groups of rows, which a plan does not simulate"
 )
 
@@ -68,8 +68,8 @@ class SimulatedRows(Rows):
         self._factor = Fraction(count, len(encoded))
 
     @property
-    def gaps(self) -> dict[int, int]:
-        return self.declared.gaps
+    def missing_columns(self) -> dict[int, int]:
+        return self.declared.missing_columns
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         unit = self.declared.privacy_unit
@@ -85,7 +85,7 @@ class SimulatedRows(Rows):
         lattice: Lattice | None = None,
     ) -> list[SecondMoment]:
         if groups > 1:
-            raise MechanismError(NEEDS_SINGLE_ROWS)
+            raise MechanismError(SINGLE_ROWS_REASON)
         (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
         units = (found.units * doubled + whole) // (2 * whole)  # rounded
@@ -108,7 +108,7 @@ class SimulatedRows(Rows):
         return self.count * units_per_row(self.declared)
 
     def integer_rows(self) -> IntegerRows:
-        raise MechanismError(NEEDS_SINGLE_ROWS)
+        raise MechanismError(SINGLE_ROWS_REASON)
 
 
 def simulated_releases(

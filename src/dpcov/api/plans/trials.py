@@ -12,7 +12,7 @@ import numpy as np
 from dpcov.analysis.features import chosen
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.penalty import GRID, squared_errors
+from dpcov.analysis.penalty import ALPHA_GRID, squared_errors
 from dpcov.api.plans.simulated_rows import simulated_releases
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers import whole
@@ -39,7 +39,7 @@ LEADING_COUNT = 3
 # Largest number of columns that are regressed on the others by default. The limit keeps plans fast.
 MAX_TARGETS = 6
 # Seed of the simulated noise: the same public numbers always give the same plan.
-SEED = 20_250_102
+NOISE_SEED = 20_250_102
 # Largest number of bits of an entry in a release.
 MAX_BITS = 62
 
@@ -147,7 +147,7 @@ class Trials:
         laws = count.calibrated(mechanism, self.moment.lattice, budget, neighbors, per_row)
         calibration = laws.laws
         if adds_noise(calibration):
-            generator = simulation_generator(SEED)
+            generator = simulation_generator(NOISE_SEED)
             made = [self._release(mechanism, calibration, laws, generator) for _ in range(repeats)]
             return self.measured(made, calibration.matrix)
         if self.source is None:
@@ -332,7 +332,7 @@ def _prediction_error(
         at = chosen(truth, None, without=truth.schema.variables[to].column)
         exact = Problem.of(truth, [to], at, "encoded")
         least = float(exact.losses(exact.solutions(np.zeros(1)))[0, 0])
-        grid = GRID * float(np.trace(exact.gram)) / len(at)
+        grid = ALPHA_GRID * float(np.trace(exact.gram)) / len(at)
         risks = [squared_errors(exact, Problem.of(r, [to], at, "encoded"), grid) for r in releases]
         excess += max(float(np.min(np.mean(risks, axis=0))) - least, 0.0)
         total += float(exact.power[0])

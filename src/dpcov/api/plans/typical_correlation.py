@@ -19,7 +19,7 @@ MAX_LOG_REDUCTION = 12.0
 # Largest accepted ratio of the simulated size to the requested size. Source: not recorded.
 SIZE_TOLERANCE = 1.02
 # Number of halvings of an interval in a search. The result has a relative error of about 1e-9.
-BISECTIONS = 30
+BISECTION_COUNT = 30
 # Variance added to the diagonal before a factorization.
 JITTER = 1e-9
 
@@ -116,7 +116,7 @@ def _explained(correlation: Matrix) -> float:
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
     """Return the smallest number between the bounds for which `enough` holds, approximately."""
-    for _ in range(BISECTIONS):
+    for _ in range(BISECTION_COUNT):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return (low + high) / 2

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 HERE = files(__name__)
-EPSILON = 1.0
-BUDGET = 3.0
-SHOWN_PAIRS = 20
+# Epsilon of the release, and of the budget, which is enough for three releases.
+EPSILON, BUDGET = 1.0, 3.0
+SHOWN_PAIRS = 20  # number of pairs in the table of correlations
 LEDGER = "visits.ledger"
 
 

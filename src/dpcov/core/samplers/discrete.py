@@ -49,10 +49,12 @@ COIN_SLACK = 2.0**-48
 MAX_ATTEMPTS = 2**17
 # Largest scale whose draws fit into 64-bit integers. Larger scales use Python integers.
 MAX_INT64_SCALE = 2**55
-# Ranges of the samplers.
-LARGEST_BOUND = 2**84
-SMALLEST_SCALE, LARGEST_SCALE = Fraction(1, 2**30), Fraction(2**80)
-SMALLEST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 2**30), Fraction(2**156)
+# Largest bound of a uniform number.
+MAX_BOUND = 2**84
+# Smallest and largest scale of the Laplace distribution, in steps.
+MIN_SCALE, MAX_SCALE = Fraction(1, 2**30), Fraction(2**80)
+# Smallest and largest variance of the Gaussian distribution, in squared steps.
+MIN_VARIANCE, MAX_VARIANCE = Fraction(1, 2**30), Fraction(2**156)
 
 
 def uniform_below(bound: int, count: int, entropy: Entropy) -> Integers:
@@ -81,7 +83,7 @@ def uniform_below(bound: int, count: int, entropy: Entropy) -> Integers:
         The bound is out of range.
 
     """
-    _require_between("bound", bound, 1, LARGEST_BOUND)
+    _require_between("bound", bound, 1, MAX_BOUND)
     if bound == 1:
         return np.zeros(count, dtype=np.int64)
     bits = (bound - 1).bit_length()
@@ -134,7 +136,7 @@ def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> Integers:
     numerator of 96 bits, but the function needs no wider integers.
 
     """
-    _require_between("scale", scale, SMALLEST_SCALE, LARGEST_SCALE)
+    _require_between("scale", scale, MIN_SCALE, MAX_SCALE)
     step = math.ceil(scale)
     kind = object if step > MAX_INT64_SCALE else np.int64
 
@@ -185,7 +187,7 @@ def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> Integ
     The source is Algorithm 3 of Canonne, Kamath and Steinke 2020.
 
     """
-    _require_between("variance", variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
+    _require_between("variance", variance, MIN_VARIANCE, MAX_VARIANCE)
     scale = math.isqrt(math.floor(variance)) + 1
 
     def draw(tries: int) -> Integers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.core.samplers import Law, require_within, symmetric
-from dpcov.core.samplers.discrete import LARGEST_VARIANCE, SMALLEST_VARIANCE, discrete_gaussian
+from dpcov.core.samplers.discrete import MAX_VARIANCE, MIN_VARIANCE, discrete_gaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class GaussianOrthogonal(Law):
         return self.detectable**2 * g
 
     def require_drawable(self) -> None:
-        require_within(self.variance, 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE)
+        require_within(self.variance, 2 * MIN_VARIANCE, MAX_VARIANCE)
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         d = self.dimension

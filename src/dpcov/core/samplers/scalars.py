@@ -11,10 +11,10 @@ import scipy
 
 from dpcov.core.samplers import Law, require_within
 from dpcov.core.samplers.discrete import (
-    LARGEST_SCALE,
-    LARGEST_VARIANCE,
-    SMALLEST_SCALE,
-    SMALLEST_VARIANCE,
+    MAX_SCALE,
+    MAX_VARIANCE,
+    MIN_SCALE,
+    MIN_VARIANCE,
     discrete_gaussian,
     discrete_laplace,
 )
@@ -46,7 +46,7 @@ class ScalarLaplace(Law):
         return math.sqrt(2) * float(self.scale)
 
     def require_drawable(self) -> None:
-        require_within(self.scale, SMALLEST_SCALE, LARGEST_SCALE)
+        require_within(self.scale, MIN_SCALE, MAX_SCALE)
 
     def upper_quantile(self, probability: float) -> float:
         """Return the value that the noise exceeds with a given probability below 1/2.
@@ -87,7 +87,7 @@ class ScalarGaussian(Law):
         return math.sqrt(self.variance)
 
     def require_drawable(self) -> None:
-        require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
+        require_within(self.variance, MIN_VARIANCE, MAX_VARIANCE)
 
     def upper_quantile(self, probability: float) -> float:
         """Return the value that the noise exceeds with a given probability below 1/2.

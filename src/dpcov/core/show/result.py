@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcov.core.show.table import Table
 
 # Metadata of a field that the JSON document leaves out.
-OMITTED = {"omitted": True}
+OMITTED_FIELD = {"omitted": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Result:
     """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it."""
 
     __slots__ = ()
-    told: ClassVar[bool] = True  # True if the result has sentences in addition to its figures
+    has_sentences: ClassVar[bool] = True  # True if the tables have notes
 
     def tables(self) -> list[Table]:
         """Return the tables that a person reads."""
@@ -59,7 +59,7 @@ class Result:
 
     def notes(self) -> list[str]:
         """Return the sentences below the tables, without repetitions."""
-        if not self.told:
+        if not self.has_sentences:
             return []
         return list(dict.fromkeys(note for table in self.tables() for note in table.notes))
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Cell = float | str | bool | None  # only files contain truth values
 Row = tuple[str, Sequence[Cell]]
 # Largest number of rows that a table shows in full.
-LONGEST = 30
+MAX_FULL_ROWS = 30
 # Number of rows that a longer table shows: the rows with the largest strength.
-STRONGEST = 20
+MAX_STRONGEST_ROWS = 20
 # Largest number of columns of figures side by side.
-WIDEST = 6
+MAX_FIGURE_COLUMNS = 6
 # Largest number of features of a matrix that is shown entry by entry.
 MAX_MATRIX_FEATURES = 30
 # Head of the column of names in a file.
@@ -29,7 +29,7 @@ NAME_HEAD = "column"
 # Largest number of listed categories of a column.
 MAX_LISTED_LABELS = 12
 # Strength of a row that is always shown.
-ALWAYS = math.inf
+ALWAYS_SHOWN_STRENGTH = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Table:
     head_form: str | None = None
     notes: tuple[str, ...] = ()
     strengths: Sequence[float] | Vector | None = None
-    longest: int = LONGEST
+    longest: int = MAX_FULL_ROWS
     beyond: int = 0
     rest: str = "rows"
     widest: int | None = None
@@ -112,7 +112,7 @@ class Table:
             always = int(np.isposinf(strengths).sum())
             if len(kept) - always > self.longest:
                 ranks = np.argsort(-strengths, kind="stable")
-                kept = [int(at) for at in ranks[: always + STRONGEST]]
+                kept = [int(at) for at in ranks[: always + MAX_STRONGEST_ROWS]]
         columns = len(self.heads) - 1
         wide = columns if self.widest is None else min(columns, self.widest)
         lacking = len(self.rows) - len(kept) + self.beyond
@@ -133,7 +133,11 @@ class Table:
         found = []
         for at, (name, cells) in enumerate(self.rows):
             own = forms
-            if self.head_form and self.strengths is not None and self.strengths[at] == ALWAYS:
+            if (
+                self.head_form
+                and self.strengths is not None
+                and self.strengths[at] == ALWAYS_SHOWN_STRENGTH
+            ):
                 own = (self.head_form,) * columns
             found.append(
                 [name, *(_text(cell, form) for cell, form in zip(cells, own, strict=False))]
@@ -282,9 +286,9 @@ def declared(columns: Mapping[str, Any], title: str) -> Table:
         elif column.kind != "ignored":
             holds = f"{column.shown(column.lower)} to {column.shown(column.upper)}"
         rows.append((name, [column.kind, holds]))
-    beyond = max(len(rows) - LONGEST, 0)
+    beyond = max(len(rows) - MAX_FULL_ROWS, 0)
     heads = ("column", "kind", "values")
-    return Table(heads, rows[:LONGEST], title, words=True, beyond=beyond, rest="columns")
+    return Table(heads, rows[:MAX_FULL_ROWS], title, words=True, beyond=beyond, rest="columns")
 
 
 def sentences(*notes: str) -> Table:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
 
 
-# Requirement of the mechanism, which the message of a refusal contains.
-TABLE_REQUIREMENT = (
+# What the mechanism needs; part of the message of a refusal.
+COVARIANCE_GROUPS_REQUIREMENT = (
     "so many rows (persons) that random groups of them have nearly the same covariance"
 )
 # Number of buckets of eigenvalues for each factor of 2.
@@ -134,7 +134,7 @@ class EigenvalueEstimator:
         for i in range(self.dimension + 1):
             counts = {bucket: count for (j, bucket), count in shown.items() if j == i}
             if not counts:
-                raise MechanismRefused(TABLE_REQUIREMENT)
+                raise MechanismRefused(COVARIANCE_GROUPS_REQUIREMENT)
             bucket = max(counts, key=counts.__getitem__)
             found.append(0.0 if bucket == ZERO_BUCKET else 2.0 ** (bucket / BUCKETS_PER_OCTAVE))
         return np.sort(found[:-1])[::-1], found[-1]
@@ -294,5 +294,5 @@ class SubspaceRecovery:
         try:
             mean = self.average(d, rank, ratio)(items.reshape(t, -1), entropy)
         except MechanismRefused:
-            raise MechanismRefused(TABLE_REQUIREMENT) from None
+            raise MechanismRefused(COVARIANCE_GROUPS_REQUIREMENT) from None
         return np.linalg.svd(mean.reshape(d, -1))[0][:, :rank]

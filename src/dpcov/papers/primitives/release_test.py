@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from dpcov.core.parameters import Probability, check
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError
+from dpcov.papers.primitives.histogram import PROBABILITY_MARGIN
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
 
 # Largest limit of the score. The mechanisms set rows aside one by one up to the limit.
 MAX_SCORE_LIMIT = 2**20
-# Relative margin for float64 errors in a probability.
-PROBABILITY_MARGIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
 
 # Largest number of proposals at once.
-MAX_BATCH = 64
+MAX_PROPOSALS = 64
 # Relative tolerance of Newton's method.
 NEWTON_TOLERANCE = 1e-13
 
@@ -149,7 +149,7 @@ class Bingham:
                 first = int(accepted.argmax())
                 return BinghamDraw(vectors[first], before + first + 1)
             before += batch
-            batch = min(2 * batch, MAX_BATCH)
+            batch = min(2 * batch, MAX_PROPOSALS)
 
 
 def envelope_parameter(gaps: Matrix) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.core.samplers import Law, require_within, symmetric
-from dpcov.core.samplers.discrete import LARGEST_SCALE, SMALLEST_SCALE, discrete_laplace
+from dpcov.core.samplers.discrete import MAX_SCALE, MIN_SCALE, discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class EntrywiseLaplace(Law):
 
     def require_drawable(self) -> None:
         for scale in (self.diagonal, self.off_diagonal):
-            require_within(scale, SMALLEST_SCALE, LARGEST_SCALE)
+            require_within(scale, MIN_SCALE, MAX_SCALE)
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         d = self.dimension

@@ -41,7 +41,7 @@ SPECTRUM_POINTS = 4000
 # Seed of the spectra.
 SPECTRUM_SEED = 20_250_103
 # Smallest and largest number of pairs at once.
-MIN_BATCH, MAX_BATCH = 32, 4096
+MIN_PAIRS, MAX_PAIRS = 32, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class NuclearLaplace(Law):
         self.require_drawable()
         draws, filled = np.empty((count, self.dimension, self.dimension)), 0
         while filled < count:
-            accepted = _accepted(self.dimension, MAX_BATCH, entropy)[: count - filled]
+            accepted = _accepted(self.dimension, MAX_PAIRS, entropy)[: count - filled]
             draws[filled : filled + len(accepted)] = accepted
             filled += len(accepted)
         return whole(self.scale * draws)
@@ -284,12 +284,12 @@ def by_rejection(dimension: int, entropy: Entropy) -> Matrix:
     for a fraction of about 1e-14. The number of rounds does not depend on the data.
 
     """
-    batch = MIN_BATCH
+    batch = MIN_PAIRS
     while True:
         accepted = _accepted(dimension, batch, entropy)
         if len(accepted):
             return accepted[0]
-        batch = min(2 * batch, MAX_BATCH)
+        batch = min(2 * batch, MAX_PAIRS)
 
 
 def _accepted(dimension: int, count: int, entropy: Entropy) -> Matrix:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Moments = tuple[list[arb], list[list[arb]]]
 
 # Relative accuracy of the points.
-RESOLUTION = 2.0**-48
+POINT_ACCURACY = 2.0**-48
 # Number of bits of a random word.
 WORD_BITS = 64
 # Size of a log-ratio that replaces an infinite log-ratio.
@@ -358,7 +358,7 @@ def largest_first(ensemble: Ensemble, entropy: Entropy) -> list[float]:
 def _crossing(
     compare: Callable[[float], tuple[int, float]], start: float, lowest: float, highest: float
 ) -> float:
-    """Return the zero of an increasing function, with a relative error of at most `RESOLUTION`.
+    """Return the zero of an increasing function, with a relative error of at most `POINT_ACCURACY`.
 
     Only certified signs decide the result. Approximate values direct Chandrupatla's search (Adv.
     Eng. Softw. 28, 1997, 145-149). The search uses inverse quadratic interpolation where it is
@@ -391,7 +391,7 @@ def _crossing(
         else:
             x3, f3, x2, s2, f2 = x2, f2, x1, s1, f1
         x1, s1, f1 = x, s, f
-        margin = RESOLUTION * max(1.0, abs(x)) / abs(x2 - x1)
+        margin = POINT_ACCURACY * max(1.0, abs(x)) / abs(x2 - x1)
         if margin > 0.5:
             return (x1 + x2) / 2
         xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2) if f3 != f2 else math.nan

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     Decimals = NDArray[np.object_]
 
 # Number of decimal digits of the arithmetic.
-DIGITS = 120
+DECIMAL_DIGITS = 120
 # Number of 64-bit words in a uniform random number.
 WORDS_PER_UNIFORM = 6
 
 
 def context() -> decimal.Context:
     """Return the decimal context of the arithmetic."""
-    return decimal.Context(prec=DIGITS, Emin=-(10**6), Emax=10**6, rounding=decimal.ROUND_HALF_EVEN)
+    return decimal.Context(
+        prec=DECIMAL_DIGITS, Emin=-(10**6), Emax=10**6, rounding=decimal.ROUND_HALF_EVEN
+    )
 
 
 def precise_normals(count: int, entropy: Entropy) -> Decimals:

@@ -24,7 +24,14 @@ from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.readstat import READERS, ReadstatSource
 from dpcov.rows.sources.rows import Rows
 from dpcov.rows.sources.spark import SparkRows, SparkSource, is_frame, is_spark
-from dpcov.rows.sources.sql import LINK, NO_LINK, NO_TABLE, POSTGRES, DatabaseTable, database_kind
+from dpcov.rows.sources.sql import (
+    LINK_PREFIX,
+    NO_TABLE_MESSAGE,
+    POSTGRES_PREFIXES,
+    UNKNOWN_DATABASE_MESSAGE,
+    DatabaseTable,
+    database_kind,
+)
 from dpcov.rows.sources.sqlite import SqliteSource
 from dpcov.rows.sources.stata import StataSource
 from dpcov.rows.sources.text import STANDARD_INPUT, TextSource
@@ -33,13 +40,13 @@ from dpcov.rows.sources.workbook import WorkbookSource
 PARQUET_ENDINGS = (".parquet", ".pq")
 STATA_ENDING = ".dta"
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm")
-UNKNOWN = (
+UNKNOWN_DATA_MESSAGE = (
     "dpcov cannot read this kind of data. Pass the path of a file (CSV, Parquet, Excel, Stata, "
     "SPSS, SAS), a NumPy array, a data frame (pandas, polars, pyarrow, DuckDB, Spark), or a "
     "database and a table name."
 )
 _PARQUET_OR_CSV = "Save the table as Parquet or CSV with the program that wrote it"
-INSTEAD = {  # Remedies for files that dpcov cannot read, by the ending of the file name.
+REMEDIES = {  # Remedies for files that dpcov cannot read, by the ending of the file name.
     **dict.fromkeys((".xls", ".xlsb", ".ods"), "Save the sheet as .xlsx, or as CSV in UTF-8"),
     **dict.fromkeys((".rds", ".rda", ".rdata"), "In R, write.csv(table, FILE, row.names = FALSE)"),
     **dict.fromkeys((".por", ".xpt"), "Save the table as .sav, .sas7bdat, Parquet or CSV"),
@@ -164,7 +171,7 @@ def _opened(
         return ObjectSource(data, declared)
     if hasattr(data, "__array__"):
         return ArraySource(data, declared)
-    raise SourceError(UNKNOWN)
+    raise SourceError(UNKNOWN_DATA_MESSAGE)
 
 
 def _open_file(
@@ -175,7 +182,7 @@ def _open_file(
         return TextSource(path, options, declared, numbers)
     name = shown(path)
     is_link = name != printable(str(path))
-    no_table = NO_TABLE.format(asked("table", "NAME"))
+    no_table = NO_TABLE_MESSAGE.format(asked("table", "NAME"))
     if is_link and not os.path.exists(path):  # noqa: PTH110  raises no error
         raise SourceError(no_table)
     require_readable(path, SourceError)
@@ -199,8 +206,8 @@ def _open_file(
             f"{name!r} contains sums of rows (dpcov moments), but this command needs rows. Give "
             "the original table."
         )
-    if ending in INSTEAD:
-        raise SourceError(f"dpcov cannot read files that end with {ending}. {INSTEAD[ending]}.")
+    if ending in REMEDIES:
+        raise SourceError(f"dpcov cannot read files that end with {ending}. {REMEDIES[ending]}.")
     return TextSource(path, options, declared, numbers)
 
 
@@ -218,13 +225,13 @@ def _open_database(data: DatabaseTable, options: FileOptions, declared: tuple[st
     if link.lower().endswith(WORKBOOK_ENDINGS) and Path(link).is_file():
         return WorkbookSource(Path(link), data.table, options, declared)
     _ = data.parts  # raises an error for an invalid name
-    if link.lower().startswith(POSTGRES):
+    if link.lower().startswith(POSTGRES_PREFIXES):
         return PostgresSource(data)
-    if LINK.match(link):
-        raise SourceError(NO_LINK)
+    if LINK_PREFIX.match(link):
+        raise SourceError(UNKNOWN_DATABASE_MESSAGE)
     kind = database_kind(Path(link))
     if kind is None:
         if os.path.isfile(link):  # noqa: PTH113  raises no error
             require_readable(link, SourceError)
-        raise SourceError(NO_LINK)
+        raise SourceError(UNKNOWN_DATABASE_MESSAGE)
     return DuckdbSource(data) if kind == "duckdb" else SqliteSource(data)

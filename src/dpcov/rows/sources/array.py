@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray
 
 
-UNKNOWN_WIDTH = (
+UNKNOWN_WIDTH_MESSAGE = (
     "A list has no declared number of columns. Pass `np.asarray(X)`, a data frame, or bounds with "
     "one entry per column; or state `n_features`."
 )
@@ -95,7 +95,7 @@ class ObjectSource(Source):
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         if is_list(data):
             if not declared:
-                raise SourceError(UNKNOWN_WIDTH)
+                raise SourceError(UNKNOWN_WIDTH_MESSAGE)
             self.names = declared
         else:
             self.names = _named(declared, _width(data))

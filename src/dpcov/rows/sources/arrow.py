@@ -17,7 +17,7 @@ from dpcov.core.files import utf8_name
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
-from dpcov.rows.dates import FIRST, LAST
+from dpcov.rows.dates import FIRST_MOMENT, LAST_MOMENT
 from dpcov.rows.numbers import is_text
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.quiet import quiet
@@ -25,13 +25,13 @@ from dpcov.rows.sources.quiet import quiet
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-READ_BUFFER = 2**16  # Size of the read buffer in bytes.
+READ_BUFFER_BYTES = 2**16  # Size of the read buffer in bytes.
 SMALL_GROUP_ROWS = (
     2**18
 )  # Maximum number of rows of a small row group: 2 MiB of float64 per column.
 SMALL_COLUMN_BYTES = 2**22  # Maximum uncompressed bytes per column of a small row group.
 MILLISECOND = 1000  # Microseconds per millisecond.
-DAMAGED = (
+DAMAGED_TABLE_MESSAGE = (
     "The table in memory is damaged, because its indices are out of range. Build the table again; "
     "with a ledger, the reserved budget stays spent."
 )
@@ -43,7 +43,7 @@ _AS_BYTES = {
     pa.large_binary(): pa.large_binary(),
     pa.binary_view(): pa.binary_view(),
 }
-DECODED_BYTES = 2**25  # Maximum uncompressed bytes of all columns that are decoded at once.
+MAX_COLUMN_BYTES = 2**25  # Maximum uncompressed bytes of all columns that are decoded at once.
 
 
 class ParquetSource(Source):
@@ -190,7 +190,7 @@ class ParquetTable:
 
 def _buffers(texts: Sequence[str]) -> dict[str, Any]:
     """Return the options for opening a file with small buffers."""
-    return {"buffer_size": READ_BUFFER, "pre_buffer": False, "read_dictionary": list(texts)}
+    return {"buffer_size": READ_BUFFER_BYTES, "pre_buffer": False, "read_dictionary": list(texts)}
 
 
 def _leaves(kind: pa.DataType) -> int:
@@ -204,7 +204,8 @@ def _of_a_year(moments: Any, wide: Any) -> Any:
     """Set microseconds to null if the milliseconds are beyond the years 1 to 9999."""
     counts = wide.cast(pa.int64())
     within = pc.and_(
-        pc.greater_equal(counts, FIRST // MILLISECOND), pc.less_equal(counts, LAST // MILLISECOND)
+        pc.greater_equal(counts, FIRST_MOMENT // MILLISECOND),
+        pc.less_equal(counts, LAST_MOMENT // MILLISECOND),
     )
     return pc.if_else(within, moments, None)
 
@@ -292,7 +293,7 @@ def _decoded(file: ParquetTable, group: int, columns: Sequence[str]) -> Iterator
         yield from _by_column(file, group, names).to_batches(max_chunksize=size)
     else:
         about = file.metadata.row_group(group)
-        fitting = max(1, DECODED_BYTES * about.num_rows // max(1, about.total_byte_size))
+        fitting = max(1, MAX_COLUMN_BYTES * about.num_rows // max(1, about.total_byte_size))
         yield from file.batches(group, names, min(size, fitting))
 
 
@@ -468,7 +469,7 @@ def _check(column: pa.Array) -> None:
     elif pa.types.is_run_end_encoded(kind):
         ends = column.run_ends.to_numpy()
         if len(column) and not (ends[0] > 0 and (np.diff(ends) > 0).all()):
-            raise SourceError(DAMAGED)
+            raise SourceError(DAMAGED_TABLE_MESSAGE)
         _check(column.values)
     elif kind in _AS_BYTES:
         column.cast(_AS_BYTES[kind]).validate(full=True)
@@ -478,4 +479,4 @@ def _within(indices: pa.Array, least: int, most: int) -> None:
     """Refuse indices outside a range."""
     found = pc.min_max(indices).as_py()
     if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
-        raise SourceError(DAMAGED)
+        raise SourceError(DAMAGED_TABLE_MESSAGE)

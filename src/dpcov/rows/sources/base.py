@@ -20,26 +20,26 @@ from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
-PROGRAM = (
+COMPUTED_ROWS_NOTE = (
     "Rows that a view, a query or a stream computes: if it combines rows of several "
     "persons, or fails for a row, the guarantee does not hold."
 )
-NO_TYPE = pa.struct([])  # Type of columns that dpcov does not read.
+UNREAD_TYPE = pa.struct([])  # Type of columns that dpcov does not read.
 REINTERPRETED_TYPES = (
     "pandas.period",
     "arrow.opaque",
 )  # Types whose cells differ from stored values.
-NO_ORDER = (
+NO_ORDER_MESSAGE = (
     "A number of rows ({}) needs a table with a fixed order of rows: a file, an array or a "
     "data frame. Omit the number here, because the number of rows of this table is public "
     "under replace-one."
 )
-FIXED = (
+FIXED_ROWS_MESSAGE = (
     "A declared number of rows ({}) needs replace-one, because one more record changes two "
     "of the declared rows. Use replace-one, or omit the number."
 )
-DECLARED = "dpcov uses exactly the {:,} rows that were declared."
-EMPTY: Mapping[str, str] = MappingProxyType({})
+DECLARED_ROWS_NOTE = "dpcov uses exactly the {:,} rows that were declared."
+EMPTY_MAPPING: Mapping[str, str] = MappingProxyType({})
 
 
 def rows_given() -> str:
@@ -50,7 +50,7 @@ def rows_given() -> str:
 def refuse_rows(schema: Schema, neighbors: Neighbors) -> None:
     """Raise `SourceError` for a declared number of rows under add-remove."""
     if schema.file.rows is not None and neighbors != Neighbors.REPLACE_ONE:
-        raise SourceError(FIXED.format(rows_given()))
+        raise SourceError(FIXED_ROWS_MESSAGE.format(rows_given()))
 
 
 class Source:
@@ -100,8 +100,8 @@ class Source:
     kind: str
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
-    unfit: Mapping[str, str] = EMPTY
-    unfit_ids: Mapping[str, str] = EMPTY
+    unfit: Mapping[str, str] = EMPTY_MAPPING
+    unfit_ids: Mapping[str, str] = EMPTY_MAPPING
     repeatable = True
     costly = False
     rows_are_lines = True
@@ -113,7 +113,7 @@ class Source:
     @property
     def caveat(self) -> str:
         """Description of what the guarantee does not cover; empty for plain tables."""
-        return "" if self.repeatable else PROGRAM
+        return "" if self.repeatable else COMPUTED_ROWS_NOTE
 
     def kinds(self) -> dict[str, Kind]:
         """Return the most likely kind of each column, for the draft of a schema."""
@@ -166,7 +166,10 @@ class Source:
 
         """
         self._set_fields(
-            [pa.field(n, NO_TYPE if t is None else t) for n, t in zip(names, found, strict=True)]
+            [
+                pa.field(n, UNREAD_TYPE if t is None else t)
+                for n, t in zip(names, found, strict=True)
+            ]
         )
         lacking = {n: str(t) for n, t, f in zip(names, own_types, found, strict=True) if f is None}
         self.unfit = {**self.unfit, **lacking}
@@ -258,14 +261,16 @@ class FixedRows(Wrapper):
     def __init__(self, source: Source, rows: int) -> None:
         if not source.ordered:
             source.close()
-            raise SourceError(NO_ORDER.format(rows_given()))
+            raise SourceError(NO_ORDER_MESSAGE.format(rows_given()))
         super().__init__(source)
         self.rows_are_lines, self.row_count = True, rows
 
     @property
     def caveat(self) -> str:
         """Description of what the guarantee does not cover, with the declared number of rows."""
-        declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.row_count)} "
+        declared = (
+            "" if self.source.rows_are_lines else f"{DECLARED_ROWS_NOTE.format(self.row_count)} "
+        )
         return f"{declared}{self.source.caveat}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:

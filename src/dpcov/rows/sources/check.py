@@ -20,14 +20,20 @@ import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import cells, codes_of, is_missing, plain, values_of
-from dpcov.rows.numbers import MINUS, is_text, trimmed
+from dpcov.rows.numbers import MINUS_SIGN, is_text, trimmed
 from dpcov.rows.schema import Categorical, Number, Numeric
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.base import Stripped
 from dpcov.rows.sources.ids import IdColumn, canonical
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.rows import UNREADABLE, Rows
-from dpcov.rows.sources.text import CHUNK_BYTES, ONCE, SEPARATORS, Notation, TextSource
+from dpcov.rows.sources.rows import UNREADABLE_DATA, Rows
+from dpcov.rows.sources.text import (
+    COMMON_SEPARATORS,
+    READ_BYTES,
+    READ_ONCE_MESSAGE,
+    Notation,
+    TextSource,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +146,7 @@ class SourceDiagnostics:
     encoding: str = ""
 
 
-@quiet(UNREADABLE)
+@quiet(UNREADABLE_DATA)
 def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
     """Read a table and count the cells that a release cannot read.
 
@@ -169,7 +175,7 @@ def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
     try:
         text = source if isinstance(source, TextSource) else None
         if text is not None and not text.repeatable:
-            raise SourceError(ONCE)
+            raise SourceError(READ_ONCE_MESSAGE)
         Rows(schema, source)
         found = SourceDiagnostics({name: ColumnDiagnostics() for name in schema.needed})
         unit = schema.unit.column if schema.unit else None
@@ -233,7 +239,11 @@ def _count_cells(
             for one in nearest if is_written else ():
                 seen.otherwise[one] += _numbers(one, unread, column, schema)
             seen.spaced += 0 if is_written else _numbers(SPACED_NOTATION, unread, column, schema)
-            minus = pc.match_substring(texts, MINUS).fill_null(False).to_numpy(zero_copy_only=False)
+            minus = (
+                pc.match_substring(texts, MINUS_SIGN)
+                .fill_null(False)
+                .to_numpy(zero_copy_only=False)
+            )
             seen.minus += int((minus & ~odd & ~absent).sum())
     elif isinstance(column, Categorical):
         codes = codes_of(read, column, schema.missing)
@@ -286,7 +296,7 @@ def _diagnose_records(source: TextSource, found: SourceDiagnostics) -> None:
     """Count records and check the encoding of a text file, with separate readings."""
     found.rows, found.records = _records(source)
     if found.rows - found.records > MAX_UNREADABLE_FRACTION * found.rows:
-        for other in SEPARATORS.replace(source.options.separator, ""):
+        for other in COMMON_SEPARATORS.replace(source.options.separator, ""):
             found.separated[other] = _records(source, other)[1]
         found.longer = _records(source, more_cells=1)[1]
         found.shorter = _records(source, more_cells=-1)[1]
@@ -313,7 +323,7 @@ def _encoding(source: TextSource) -> str:
     decoder = codecs.getincrementaldecoder("utf-8")()
     is_utf8, plain = True, True
     with closing(source.stream()) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
+        while chunk := stream.read(READ_BYTES):
             if b"\0" in chunk:
                 return "utf-16"
             plain &= chunk.isascii()

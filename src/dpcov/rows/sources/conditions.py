@@ -28,7 +28,7 @@ from dpcov.core.privacy import Neighbors
 from dpcov.core.spelling import named
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import (
-    NEVER,
+    NO_MOMENT,
     as_numbers,
     cells,
     codes_of,
@@ -36,7 +36,7 @@ from dpcov.rows.cells import (
     moments_of,
 )
 from dpcov.rows.dates import SECOND
-from dpcov.rows.numbers import is_text
+from dpcov.rows.numbers import MAX_EXACT_INTEGER, is_text
 from dpcov.rows.schema import (
     INVISIBLE_CATEGORIES,
     Categorical,
@@ -57,17 +57,16 @@ if TYPE_CHECKING:
 
     Literal = bool | Decimal | str
 
-EXAMPLE = "\"age >= 18 and region in ('north', 'south')\""
-EXACT = 2**53  # float64 represents every integer below this size
+EXAMPLE_CONDITION = "\"age >= 18 and region in ('north', 'south')\""
 KEYWORDS = ("and", "in", "is", "not", "null", "true", "false")
 
-_TOKEN = re.compile(
+_TOKEN_PATTERN = re.compile(
     r"""\s*(?: "(?P<quoted>(?:[^"]|"")+)" | '(?P<text>(?:[^']|'')*)' | (?P<sign>[<>=!]+)
     | (?P<mark>[(),]) | (?P<word>[^\s"'<>=!(),]+) )\s*""",
     re.VERBOSE,
 )
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+_NUMBER_LITERAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": eq,
     "!=": ne,
     "<": lt,
@@ -75,9 +74,11 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     ">": gt,
     ">=": ge,
 }
-_ORDERED = ("<", "<=", ">", ">=")
+_ORDER_SIGNS = ("<", "<=", ">", ">=")
 
-_WANTED: dict[str, tuple[type, str]] = {  # Type and description of literals, by type of the cells.
+_LITERAL_TYPES: dict[
+    str, tuple[type, str]
+] = {  # Type and description of literals, by type of the cells.
     **dict.fromkeys(("number", "whole"), (Decimal, "a number")),
     **dict.fromkeys(("boolean", "flag"), (bool, "true or false")),
     **dict.fromkeys(("day", "second"), (str, "a date in quotes, for example '1990-12-31'")),
@@ -242,7 +243,7 @@ class Condition:
             case "not in":
                 met = ~found.among(self.literals)
             case sign:
-                met = _COMPARED[sign](found.signs(self.literals[0]), 0)
+                met = _OPERATORS[sign](found.signs(self.literals[0]), 0)
         return met & found.known
 
 
@@ -367,7 +368,7 @@ def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
             return HeldTexts(pa.nulls(len(texts), pa.large_binary()))
         return HeldTexts(texts.cast(pa.large_binary()))
     if isinstance(as_what, Date | Time):
-        return HeldIntegers(moments_of(values, as_what, missing), int(NEVER))
+        return HeldIntegers(moments_of(values, as_what, missing), int(NO_MOMENT))
     if isinstance(as_what, Numeric):
         return as_numbers(values, as_what.reading, missing)
     return as_numbers(values, "flag" if as_what == "boolean" else "number", missing)
@@ -416,7 +417,7 @@ class _Reader:
             raise self._wrong("the text contains an invisible character")
         at = 0
         while at < len(stated):
-            found = _TOKEN.match(stated, at)
+            found = _TOKEN_PATTERN.match(stated, at)
             if found is None or found.lastgroup is None:
                 raise self._wrong(f"character {at + 1} is unexpected")
             self._left.append((found.lastgroup, found[found.lastgroup]))
@@ -428,7 +429,8 @@ class _Reader:
         The message contains no literal, because a literal might be a password.
         """
         return SourceError(
-            f"The condition {hidden(self._stated)!r} is not valid: {why}. Example: {EXAMPLE}."
+            f"The condition {hidden(self._stated)!r} is not valid: {why}. "
+            f"Example: {EXAMPLE_CONDITION}."
         )
 
     def _next(self, kind: str, *wanted: str) -> str | None:
@@ -452,7 +454,7 @@ class _Reader:
         column = self._column()
         as_what = self._read_as(column)
         operator = self._operator()
-        ordered = operator in _ORDERED
+        ordered = operator in _ORDER_SIGNS
         if ordered and (isinstance(as_what, Categorical | Flag) or as_what == "boolean"):
             raise self._wrong(f"the values of {column!r} have no order, so use =, != or in")
         found = dict(self._found(s, column, as_what, ordered) for s in self._literals(operator))
@@ -496,7 +498,7 @@ class _Reader:
 
     def _operator(self) -> str:
         """Parse an operator."""
-        if sign := self._next("sign", *_COMPARED):
+        if sign := self._next("sign", *_OPERATORS):
             return sign
         if self._next("word", "is"):
             negated = self._next("word", "not")
@@ -512,7 +514,7 @@ class _Reader:
 
     def _literals(self, operator: str) -> Iterator[Literal]:
         """Parse the literals of an operator."""
-        if operator in _COMPARED:
+        if operator in _OPERATORS:
             yield self._literal()
         elif operator in ("in", "not in"):
             listed = self._next("mark", "(")
@@ -529,10 +531,12 @@ class _Reader:
         word = self._next("word") or ""
         if word.lower() in ("true", "false"):
             return word.lower() == "true"
-        if not _NUMBER.fullmatch(word):
+        if not _NUMBER_LITERAL.fullmatch(word):
             raise self._wrong("a value must be a number, 'text' in single quotes, true or false")
         number = Decimal(word)
-        if not math.isfinite(number) or (word.lstrip("+-").isdigit() and abs(number) >= EXACT):
+        if not math.isfinite(number) or (
+            word.lstrip("+-").isdigit() and abs(number) >= MAX_EXACT_INTEGER
+        ):
             raise self._wrong("numbers must be finite, and integers must be below 2^53")
         return number or Decimal(0)  # -0 is 0
 
@@ -542,13 +546,13 @@ class _Reader:
         """Convert a literal to the form of the cells, and to its normalized spelling."""
         how = as_what.reading if isinstance(as_what, Numeric) else as_what
         if isinstance(how, str):
-            wanted, value = _WANTED[how]
+            wanted, value = _LITERAL_TYPES[how]
             if not isinstance(stated, wanted):
                 raise self._wrong(f"compare {column!r} with {value}")
         held = read(_cell(stated, as_what), as_what, () if ordered else self._schema.missing)
         if not held.known[0]:
             if isinstance(as_what, Date | Time):
-                raise self._wrong(f"compare {column!r} with {_WANTED['day'][1]}")
+                raise self._wrong(f"compare {column!r} with {_LITERAL_TYPES['day'][1]}")
             raise self._wrong(f"this value means a missing cell, so write {_name(column)} is null")
         if isinstance(held, HeldTexts):
             text = held.cells[0].as_py()
@@ -586,7 +590,9 @@ def _nearest(text: str, declared: Categorical) -> str:
 
 def _level(level: bool | float | str) -> str:
     """Return a declared level as a literal."""
-    typed = isinstance(level, bool) or (not isinstance(level, str) and abs(level) < EXACT)
+    typed = isinstance(level, bool) or (
+        not isinstance(level, str) and abs(level) < MAX_EXACT_INTEGER
+    )
     return _spelled(level if typed else level_text(level))
 
 
@@ -599,7 +605,9 @@ def _spelled(value: bool | float | Decimal | str) -> str:
     if isinstance(value, Decimal):
         near = float(value)
         return _spelled(near) if Decimal(repr(near)) == value else str(value)
-    return str(int(value)) if abs(value) < EXACT and value == int(value) else repr(value)
+    return (
+        str(int(value)) if abs(value) < MAX_EXACT_INTEGER and value == int(value) else repr(value)
+    )
 
 
 def _name(column: str) -> str:

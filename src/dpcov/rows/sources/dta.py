@@ -22,16 +22,16 @@ Order = Literal["little", "big"]
 UNTAGGED_FORMATS = (102, 103, 104, 105, 108, 110, 111, 113, 114, 115)  # All formats without tags.
 TAGGED_FORMATS = (117, 118, 119)  # All formats with tags.
 NUMBERS = {"byte": "i1", "int": "i2", "long": "i4", "float": "f4", "double": "f8"}
-NOT_READ = (
+UNKNOWN_STATA_FORMAT_MESSAGE = (
     "The Stata file has the format {}, but dpcov reads the formats 102 to 119. Save the "
     "file in Stata with `saveold`, or as CSV."
 )
 _ORDERS: dict[bytes, Order] = {b"MSF": "big", b"LSF": "little"}
-_START = b"<stata_dta><header><release>"
+_TAGGED_START = b"<stata_dta><header><release>"
 _BY_LETTER = {98: "byte", 105: "int", 108: "long", 102: "float", 100: "double"}
 _BY_CODE = {251: "byte", 252: "int", 253: "long", 254: "float", 255: "double"}
 _BY_WORD = {65530: "byte", 65529: "int", 65528: "long", 65527: "float", 65526: "double"}
-_STRL = 32768
+_STRL_CODE = 32768  # Code of a strL column. Source: Stata's help on the dta format.
 _TEXT_KINDS = (129, 130)  # Codes of text blocks: with arbitrary bytes, and without zero bytes.
 
 
@@ -137,8 +137,8 @@ class Layout:
 def layout_of(path: Path) -> Layout:
     """Read the layout of a file; raise `ValueError` if the structure is invalid."""
     with path.open("rb") as file:
-        first = file.read(len(_START))
-        if first == _START:
+        first = file.read(len(_TAGGED_START))
+        if first == _TAGGED_START:
             return _new(_Reader(file))
         if not first or first[0] not in UNTAGGED_FORMATS:
             raise ValueError
@@ -218,7 +218,7 @@ def _new(reader: _Reader) -> Layout:
     """Read a layout with tags, from the first tag on."""
     version = int(reader.take(3))
     if version not in TAGGED_FORMATS:
-        raise SourceError(NOT_READ.format(version))
+        raise SourceError(UNKNOWN_STATA_FORMAT_MESSAGE.format(version))
     reader.expect(b"</release>")
     reader.order = _ORDERS[reader.tagged(b"byteorder", 3)]
     wide, widest = version > TAGGED_FORMATS[0], version == TAGGED_FORMATS[-1]
@@ -312,7 +312,7 @@ def _old_kind(code: int, version: int) -> tuple[str, int]:
 
 def _new_kind(code: int) -> tuple[str, int]:
     """Return the type and the width of a column from its two-byte code."""
-    if code == _STRL:
+    if code == _STRL_CODE:
         return "strL", 8
     return _number(_BY_WORD[code]) if code in _BY_WORD else _text(code, 2045)
 

@@ -21,11 +21,11 @@ from dpcov.rows.sources.sql import Connected, quoted
 if TYPE_CHECKING:
     from dpcov.rows.sources.sql import DatabaseTable
 
-UNREADABLE = (
+UNREADABLE_DUCKDB = (
     "dpcov cannot open the DuckDB file. Check that it is complete, has a supported version, "
     "and that no other process writes to it."
 )
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+_CONNECTION_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,  # No downloads.
     "autoload_known_extensions": False,
     "python_enable_replacements": False,  # A table name never means a Python variable.
@@ -35,23 +35,33 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",  # No cell is written to disk.
     "memory_limit": "16GB",  # A cell has at most 4 GiB.
 }
-_LOCKED = ("SET enable_external_access = false", "SET lock_configuration = true")
-_FOUND = (
+_LOCK_STATEMENTS = ("SET enable_external_access = false", "SET lock_configuration = true")
+_TABLES_QUERY = (
     "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE {0} "
     "UNION ALL SELECT schema_name, view_name, NULL FROM duckdb_views() WHERE {1}"
 )
-_NAMED = "database_name = 'data' AND lower(schema_name) = lower($1) AND lower({}) = lower($2)"
-_CONSTRAINTS = "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE "
-_COMPUTED = "GENERATED ALWAYS AS"  # Mark of a computed column in DuckDB's text of a table.
+_NAME_CONDITION = (
+    "database_name = 'data' AND lower(schema_name) = lower($1) AND lower({}) = lower($2)"
+)
+_CONSTRAINTS_QUERY = (
+    "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE "
+)
+_COMPUTED_MARK = "GENERATED ALWAYS AS"  # Mark of a computed column in DuckDB's text of a table.
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-_AS_THEY_ARE = ("BOOLEAN", "FLOAT", "DOUBLE", *_INTEGERS, *(f"U{name}" for name in _INTEGERS))
-_MOMENTS = (
+_INTEGER_NAMES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_PLAIN_TYPES = (
+    "BOOLEAN",
+    "FLOAT",
+    "DOUBLE",
+    *_INTEGER_NAMES,
+    *(f"U{name}" for name in _INTEGER_NAMES),
+)
+_MOMENT_TYPES = (
     "DATE",
     "TIMESTAMP WITH TIME ZONE",
     *(f"TIMESTAMP{u}" for u in ("", "_S", "_MS", "_NS")),
 )
-_CAST = ("HUGEINT", "UHUGEINT", "UUID")  # Types that are converted to short exact texts.
+_CAST_TYPES = ("HUGEINT", "UHUGEINT", "UUID")  # Types that are converted to short exact texts.
 
 
 class DuckdbSource(Connected):
@@ -73,10 +83,10 @@ class DuckdbSource(Connected):
         super().__init__(data)
         duckdb = library("duckdb", "DuckDB files need their library", SourceError)
         path = utf8_name(Path(data.database).absolute(), SourceError).replace("'", "''")
-        with self._opening(duckdb.Error, UNREADABLE):
-            self._connection = duckdb.connect(":memory:", config=_SETTINGS)
+        with self._opening(duckdb.Error, UNREADABLE_DUCKDB):
+            self._connection = duckdb.connect(":memory:", config=_CONNECTION_SETTINGS)
             self._connection.execute(f"ATTACH '{path}' AS data (TYPE duckdb, READ_ONLY)")
-            for setting in _LOCKED:
+            for setting in _LOCK_STATEMENTS:
                 self._connection.execute(setting)
             self._from, is_program = self._found()
             data.require_trust(is_program)
@@ -92,13 +102,15 @@ class DuckdbSource(Connected):
     def _found(self) -> tuple[str, bool]:
         """Return the table's name as SQL, and True if reading the table runs a program."""
         *schema, table = self._data.parts
-        query = _FOUND.format(_NAMED.format("table_name"), _NAMED.format("view_name"))
+        query = _TABLES_QUERY.format(
+            _NAME_CONDITION.format("table_name"), _NAME_CONDITION.format("view_name")
+        )
         asked = [schema[0] if schema else "main", table]
         found = self._connection.execute(query, asked).fetchall() if len(schema) < 2 else []
         if not found:
             raise self._data.no_such_table()
         space, name, text = found[0]
-        return f"data.{quoted(space)}.{quoted(name)}", text is None or _COMPUTED in text
+        return f"data.{quoted(space)}.{quoted(name)}", text is None or _COMPUTED_MARK in text
 
     def _given(self, query: str) -> pa.Schema:
         """Return the Arrow schema of the result of a query."""
@@ -107,7 +119,7 @@ class DuckdbSource(Connected):
     def _constraints(self) -> list[tuple[str, list[str]]]:
         """Return the constraints of the table with their columns."""
         *schema, table = self._data.parts
-        query = _CONSTRAINTS + _NAMED.format("table_name")
+        query = _CONSTRAINTS_QUERY + _NAME_CONDITION.format("table_name")
         found = self._connection.execute(query, [schema[0] if schema else "main", table])
         return list(found.fetchall())
 
@@ -123,9 +135,9 @@ class DuckdbSource(Connected):
 
 def _expression(declared: str) -> str | None:
     """Return the SQL expression that reads a column of this type, if dpcov reads the type."""
-    if declared in (*_AS_THEY_ARE, *_MOMENTS) or declared.startswith("DECIMAL("):
+    if declared in (*_PLAIN_TYPES, *_MOMENT_TYPES) or declared.startswith("DECIMAL("):
         return "{0}"
-    if declared in _CAST or declared.startswith("ENUM("):
+    if declared in _CAST_TYPES or declared.startswith("ENUM("):
         return "CAST({0} AS VARCHAR)"
     size = {"VARCHAR": "strlen", "BLOB": "octet_length"}.get(declared)
     return size and f"CASE WHEN {size}({{0}}) <= {MAX_CELL_BYTES} THEN {{0}} END"

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import MAX_CELL_BYTES, cells, distinct, is_missing, plain
-from dpcov.rows.numbers import is_number, is_text, with_hyphens
+from dpcov.rows.numbers import MAX_EXACT_INTEGER, is_number, is_text, with_hyphens
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
 
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 
 IdType = Literal["integer", "decimal", "uuid", "text"]
 
-WIDTH = 32  # Size of an id in a private copy, in bytes.
-_PLAIN = r"^(0|-?[1-9][0-9]{0,38})$"  # Integers that are their own canonical form.
-_DIGITS = 39  # Maximum number of digits of an integer without an exponent.
-_NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{1,9}))?")
-_UUID = re.compile(
+ID_BYTES = 32  # Size of an id in a private copy, in bytes.
+_CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,38})$"  # Integers that are their own canonical form.
+_MAX_DIGITS = 39  # Maximum number of digits of an integer without an exponent.
+_DECIMAL_ID = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{1,9}))?")
+_UUID_ID = re.compile(
     rb"(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3"
     rb"([0-9a-f]{12})(?(1)\})",
     re.IGNORECASE,
 )
-EXACT = 2**53  # Float64 represents every integer up to this size; float32 up to 2^24.
 
 
 class IdColumn(str):
@@ -128,14 +127,15 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
         words = (None if word is None else word.hex().encode() for word in trimmed.to_pylist())
         ids = pa.array(words, pa.large_binary())
     else:
-        ids = _each(_spelt(trimmed), _FORMS[declared])
+        ids = _each(_spelt(trimmed), _CANONICAL_FORMS[declared])
     return pc.if_else(absent, None, ids)
 
 
 def _spelt(values: pa.Array) -> pa.Array:
     """Return numbers as exact texts; a float that represents several integers becomes null."""
     if pa.types.is_floating(values.type):
-        most = 2**24 if pa.types.is_float32(values.type) else EXACT
+        # Float32 represents every integer up to 2^24.
+        most = 2**24 if pa.types.is_float32(values.type) else MAX_EXACT_INTEGER
         sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(most))
         values = pc.if_else(sure, values, None)
     return values.cast(pa.string()) if is_number(values.type) else values
@@ -148,7 +148,7 @@ def _each(values: pa.Array, form: Callable[[bytes], bytes | None]) -> pa.Array:
     ids = values.cast(pa.large_binary())
     done = pa.nulls(len(ids), ids.type)
     if form is not _uuid:
-        short = pc.match_substring_regex(ids, _PLAIN)
+        short = pc.match_substring_regex(ids, _CANONICAL_INTEGER)
         ids, done = pc.if_else(short, None, ids), pc.if_else(short, ids, None)
     encoded = ids.dictionary_encode()
     known = pa.array([form(word) for word in encoded.dictionary.to_pylist()], pa.large_binary())
@@ -157,7 +157,7 @@ def _each(values: pa.Array, form: Callable[[bytes], bytes | None]) -> pa.Array:
 
 def _decimal(word: bytes) -> bytes | None:
     """Return sign, significant digits and exponent of a number; short integers have no exponent."""
-    found = _NUMBER.fullmatch(word)
+    found = _DECIMAL_ID.fullmatch(word)
     if found is None or not (found[2] or found[3]):
         return None
     sign, whole, part, *exponent = found.groups(b"")
@@ -167,7 +167,7 @@ def _decimal(word: bytes) -> bytes | None:
         return b"0"
     power = int(b"".join(exponent) or 0) - len(part) + len(digits) - len(kept)
     minus = b"-" if sign == b"-" else b""
-    if power >= 0 and len(kept) + power <= _DIGITS:
+    if power >= 0 and len(kept) + power <= _MAX_DIGITS:
         return minus + kept + b"0" * power
     return minus + kept + b"e%d" % power
 
@@ -180,11 +180,11 @@ def _integer(word: bytes) -> bytes | None:
 
 def _uuid(word: bytes) -> bytes | None:
     """Return the canonical form of a UUID; None for any other text."""
-    found = _UUID.fullmatch(word)
+    found = _UUID_ID.fullmatch(word)
     return None if found is None else b"".join(found.group(2, 4, 5, 6, 7)).lower()
 
 
-_FORMS: dict[str, Callable[[bytes], bytes | None]] = {
+_CANONICAL_FORMS: dict[str, Callable[[bytes], bytes | None]] = {
     "integer": _integer,
     "decimal": _decimal,
     "uuid": _uuid,
@@ -208,26 +208,26 @@ def records(ids: pa.Array, key: bytes) -> NDArray[np.void]:
     Returns
     -------
     ndarray of void, shape (n,)
-        Records of `WIDTH` bytes.
+        Records of `ID_BYTES` bytes.
 
     """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    count, capacity = len(ids), WIDTH - 1
+    count, capacity = len(ids), ID_BYTES - 1
     _, places, content = ids.buffers()
     ends = np.frombuffer(places, np.int64)[ids.offset : ids.offset + count + 1]
     data = np.frombuffer(content or b"", np.uint8)
     lengths = np.diff(ends)
-    found = np.zeros((count, WIDTH), np.uint8)
+    found = np.zeros((count, ID_BYTES), np.uint8)
     short = lengths <= capacity
     at = np.arange(int(lengths[short].max(initial=0)))
     held = (at < lengths[:, None]) & short[:, None]
     found[:, : len(at)][held] = data[(ends[:-1, None] + at)[held]]
-    found[:, capacity] = np.where(short, lengths, WIDTH)
+    found[:, capacity] = np.where(short, lengths, ID_BYTES)
     for row in np.flatnonzero(~short).tolist():
         word = data[ends[row] : ends[row + 1]].tobytes()
         digest = hashlib.blake2b(word, key=key, digest_size=capacity).digest()
         found[row, :capacity] = np.frombuffer(digest, np.uint8)
     cipher = Cipher(algorithms.AES256(key), modes.ECB())  # noqa: S305  each block is an id, not a message
     hidden = cipher.encryptor().update(found.tobytes())
-    return np.frombuffer(hidden, np.dtype((np.void, WIDTH)))
+    return np.frombuffer(hidden, np.dtype((np.void, ID_BYTES)))

@@ -22,7 +22,7 @@ from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows, codes_of, numbers_of, values_of
 from dpcov.rows.schema import Categorical, Numeric
 from dpcov.rows.sources.base import Wrapper
-from dpcov.rows.sources.ids import WIDTH, IdColumn, canonical, records
+from dpcov.rows.sources.ids import ID_BYTES, IdColumn, canonical, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.base import Source
 
 MAX_COPY_BYTES = 2**31  # Maximum size in bytes of a copy of a table that can be read again.
-PARTS = 64  # Number of parts of the persons; one part must fit into memory.
+PERSON_PARTS = 64  # Number of parts of the persons; one part must fit into memory.
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
@@ -91,7 +91,7 @@ class Kept(Wrapper):
         self._key = os.urandom(32)  # encrypts the ids of this copy
         self._copy: Copy | None = None
         self._too_large = False
-        self._parts = 1 if schema.unit is None else PARTS
+        self._parts = 1 if schema.unit is None else PERSON_PARTS
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the given columns of all rows as `Batch` objects.
@@ -126,7 +126,7 @@ class Kept(Wrapper):
             rows = np.concatenate([np.empty(0, copy.kind), *copy.part(part)])
             ids = np.ascontiguousarray(rows[self._schema.unit.column])
             encoded = pa.FixedSizeBinaryArray.from_buffers(
-                pa.binary(WIDTH), len(ids), [None, pa.py_buffer(ids.view(np.uint8))]
+                pa.binary(ID_BYTES), len(ids), [None, pa.py_buffer(ids.view(np.uint8))]
             ).dictionary_encode()
             yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
 
@@ -183,7 +183,7 @@ def _row_type(schema: Schema) -> np.dtype[Any]:
 
     def kind(name: str) -> Any:
         if schema.unit is not None and name == schema.unit.column:
-            return np.dtype((np.void, WIDTH))
+            return np.dtype((np.void, ID_BYTES))
         column = schema.columns.get(name)
         if isinstance(column, Categorical):
             return np.min_scalar_type(~len(column.labels))  # can represent -1 too
@@ -194,7 +194,7 @@ def _row_type(schema: Schema) -> np.dtype[Any]:
 
 def _parts(ids: NDArray[np.void], parts: int) -> Integers:
     """Assign a part to each id; all parts are about equally large."""
-    words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), WIDTH // 8)
+    words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), ID_BYTES // 8)
     return (words.sum(axis=1, dtype=np.uint64) % np.uint64(parts)).astype(np.int64)
 
 
@@ -209,7 +209,7 @@ def _parts(ids: NDArray[np.void], parts: int) -> Integers:
 MAX_MEMORY_BYTES = 2**26  # Maximum number of bytes in memory before they are written.
 GROWTH_BYTES = 2**26  # Bytes by which the file grows.
 AES_BLOCK_BYTES = 16  # Size of an AES block in bytes.
-NO_ROOM = (
+NO_SPACE_MESSAGE = (
     "The disk of the folder for temporary files (TMPDIR) is too small for a private copy of "
     "the table. Free disk space or set TMPDIR; with a ledger, the reserved budget stays "
     "spent."
@@ -292,7 +292,7 @@ class _Encrypted:
         try:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  closed with self
         except OSError:
-            raise NoRoomError(NO_ROOM) from None
+            raise NoRoomError(NO_SPACE_MESSAGE) from None
         self._reserved = 0
         self.end = 0
 
@@ -311,7 +311,7 @@ class _Encrypted:
             self._file.write(self._crypted(place, content))
             self._file.flush()
         except OSError:
-            raise NoRoomError(NO_ROOM) from None
+            raise NoRoomError(NO_SPACE_MESSAGE) from None
         return place
 
     def _grow(self) -> None:

@@ -15,7 +15,7 @@ from dpcov.rows.schema import level_text
 
 Spelling = Callable[[object], str | None]
 
-_MARKS = ("<NA>", "NaT", "NaN", "nan")  # Texts of missing objects.
+_MISSING_TEXTS = ("<NA>", "NaT", "NaN", "nan")  # Texts of missing objects.
 
 
 def texts_of(objects: Iterable[object], *, ids: bool = False) -> pa.Array:
@@ -39,7 +39,7 @@ def texts_of(objects: Iterable[object], *, ids: bool = False) -> pa.Array:
     cells = np.fromiter(objects, object)
     kinds = np.fromiter(map(id, map(type, cells)), np.uintp, len(cells))  # a type can forbid ==
     others, places, texts = np.ones(len(cells), bool), [], []
-    for kind, together in _TOGETHER.items():
+    for kind, together in _READERS_BY_TYPE.items():
         here = kinds == id(kind)
         if here.all():
             return together(cells, spelt)
@@ -97,7 +97,7 @@ def _nothing(cells: AnyArray, _: Spelling) -> pa.Array:
     return pa.nulls(len(cells), pa.large_string())
 
 
-_TOGETHER: dict[type, Callable[[AnyArray, Spelling], pa.Array]] = {
+_READERS_BY_TYPE: dict[type, Callable[[AnyArray, Spelling], pa.Array]] = {
     str: _words,
     np.str_: _words,
     int: _whole,
@@ -136,7 +136,7 @@ def _spelt(cell: object) -> str | None:
     if isinstance(cell, np.floating) and not isinstance(cell, np.longdouble):
         cell = float(str(cell))  # the shortest text that represents the value in its own type
     text = level_text(cell) if isinstance(cell, float) else str(cell)
-    return None if text in _MARKS else text
+    return None if text in _MISSING_TEXTS else text
 
 
 def _is_nan(cell: object) -> bool:

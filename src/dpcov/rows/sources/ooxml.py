@@ -19,7 +19,7 @@ SPREADSHEET = (
     "http://schemas.openxmlformats.org/spreadsheetml/2006/main",  # Transitional
     "http://purl.oclc.org/ooxml/spreadsheetml/main",  # Strict
 )
-CHUNK_BYTES = 2**14  # Number of bytes that are parsed at once.
+PARSED_BYTES = 2**14  # Number of bytes that are parsed at once.
 MAX_TAG_BYTES = 2**20  # Maximum bytes of a tag or comment, which the parser keeps in memory.
 MAX_DEPTH = 100  # Maximum depth of nested elements.
 MAX_COMPRESSION = 100  # Maximum compression factor; a sheet with rows of zeros has a factor of 15.
@@ -28,15 +28,15 @@ LARGE_PART_BYTES = (
 )  # Size in bytes up to which the compression factor of a part is not limited.
 MAX_HELD_BYTES = 2**30  # Maximum unpacked bytes of a part that is kept in memory.
 MAX_FOUND_ELEMENTS = 2**18  # Maximum number of elements whose attributes are kept.
-TOO_LARGE = (
+TOO_LARGE_MESSAGE = (
     "The workbook is too large or compressed too much, so reading it might exhaust the "
     "memory. Save the table as CSV."
 )
-NOT_XML = (
+NOT_XML_MESSAGE = (
     "The workbook contains XML that is not well formed. Open it in a spreadsheet program "
     "and save it again, or save it as CSV. Nothing was spent."
 )
-OTHER = "?"  # State inside an element that is not on any path.
+OTHER_STATE = "?"  # State inside an element that is not on any path.
 
 
 class Reader:
@@ -52,7 +52,7 @@ class Reader:
     Attributes
     ----------
     state : str
-        Path of the innermost open element, or `OTHER`.
+        Path of the innermost open element, or `OTHER_STATE`.
 
     """
 
@@ -70,8 +70,8 @@ class Reader:
         """Enter an element."""
         self._outer.append(self.state)
         if len(self._outer) > MAX_DEPTH:
-            raise SourceError(NOT_XML)
-        self.state = self._steps.get((self.state, name), OTHER)
+            raise SourceError(NOT_XML_MESSAGE)
+        self.state = self._steps.get((self.state, name), OTHER_STATE)
         self.opened(attributes)
 
     def end(self, _: str) -> None:
@@ -119,7 +119,7 @@ class Found(Reader):
         if self.state in self.by_path:
             self._left -= 1
             if self._left < 0:
-                raise SourceError(TOO_LARGE)
+                raise SourceError(TOO_LARGE_MESSAGE)
             self.by_path[self.state].append(attributes)
 
 
@@ -176,7 +176,7 @@ class Package:
         part = self._parts[name.lower()]
         most = max(LARGE_PART_BYTES, MAX_COMPRESSION * part.compress_size)
         if part.file_size > (min(most, MAX_HELD_BYTES) if held else most):
-            raise SourceError(TOO_LARGE)
+            raise SourceError(TOO_LARGE_MESSAGE)
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.StartDoctypeDeclHandler = _refuse
         parser.StartElementHandler = reader.start
@@ -185,7 +185,7 @@ class Package:
         done = 0
         with self._archive.open(part) as file:
             try:
-                while chunk := file.read(CHUNK_BYTES):
+                while chunk := file.read(PARSED_BYTES):
                     parser.Parse(chunk)
                     done += len(chunk)
                     if done - parser.CurrentByteIndex > MAX_TAG_BYTES:
@@ -194,7 +194,7 @@ class Package:
                 parser.Parse(b"", True)
                 yield
             except expat.ExpatError:
-                raise SourceError(NOT_XML) from None
+                raise SourceError(NOT_XML_MESSAGE) from None
 
     def read_all(self, name: str, reader: Reader) -> None:
         """Pass a whole part to a reader."""
@@ -224,4 +224,4 @@ class Package:
 
 def _refuse(*_: object) -> None:
     """Raise the error for XML that is not well formed."""
-    raise SourceError(NOT_XML)
+    raise SourceError(NOT_XML_MESSAGE)

@@ -23,7 +23,7 @@ from dpcov.rows.sources.hashes import content_hash
 from dpcov.rows.sources.ids import canonical
 from dpcov.rows.sources.level import filtered
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.rows import BLAS, UNREADABLE, Assignment, Folder, add_grouped
+from dpcov.rows.sources.rows import BLAS, UNREADABLE_DATA, Assignment, Folder, add_grouped
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 FAILED_PART = -1  # Number of the part that reports an error.
 PART_INTEGERS = 2**11  # Number of integers per part of a sum: 16 KiB.
-SUMS = pa.schema([("part", pa.int64()), ("units", pa.int64()), ("integers", pa.binary())])
-IMAGES = pa.schema([("id", pa.binary()), ("rank", pa.int64()), ("image", pa.binary())])
+SUMS_SCHEMA = pa.schema([("part", pa.int64()), ("units", pa.int64()), ("integers", pa.binary())])
+ROWS_SCHEMA = pa.schema([("id", pa.binary()), ("rank", pa.int64()), ("integers", pa.binary())])
 
 Batches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 
 
 _FAILED_SUM: list[list[Any]] = [[FAILED_PART], [0], [b""]]
-_FAILED_IMAGE: list[list[Any]] = [[None], [0], [None]]
+_FAILED_ROW: list[list[Any]] = [[None], [0], [None]]
 
 
 def _reporting(
@@ -57,7 +57,7 @@ def _reporting(
                 yield from task(*args, **kwargs)
 
             batches = started()
-            step = quiet(UNREADABLE)(lambda: next(batches, None))
+            step = quiet(UNREADABLE_DATA)(lambda: next(batches, None))
             try:
                 while (batch := step()) is not None:
                     yield batch
@@ -115,7 +115,7 @@ class Query:
             yield filtered(whole, self.tests, self.schema.needed) if self.tests else whole
 
 
-@_reporting(_FAILED_SUM, SUMS)
+@_reporting(_FAILED_SUM, SUMS_SCHEMA)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the sums over the rows of a task, with fresh random groups."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
@@ -126,8 +126,8 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder.totals(), assigned.unit_counts())
 
 
-@_reporting(_FAILED_IMAGE, IMAGES)
-def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
+@_reporting(_FAILED_ROW, ROWS_SCHEMA)
+def integer_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the integer row of each table row that has an id, with the id and a rank.
 
     The rank is a hash of the integer row. It orders the rows of a person as `counted` does.
@@ -143,11 +143,11 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
             at += block.shape[1]
             ranks = pa.array((content_hash(block) ^ np.uint64(2**63)).view(np.int64))
             columns = [here, ranks, _joined(block)]
-            yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
+            yield pa.RecordBatch.from_arrays(columns, schema=ROWS_SCHEMA).filter(here.is_valid())
 
 
-@_reporting(_FAILED_SUM, SUMS)
-def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
+@_reporting(_FAILED_SUM, SUMS_SCHEMA)
+def sums_of_ranked(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the sums over integer rows that count.
 
     Each integer row has a `place` among the rows of its person, from 1.
@@ -156,8 +156,8 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     counts = np.zeros(query.groups, np.int64)
     with BLAS.limit(limits=1):
         for batch in batches:
-            if batch["image"].null_count:
-                raise SourceError(UNREADABLE)
+            if batch["integers"].null_count:
+                raise SourceError(UNREADABLE_DATA)
             labels = _labels(query, batch["id"])
             firsts = batch["place"].to_numpy() == 1
             counts += np.bincount(labels[firsts], minlength=query.groups)
@@ -166,7 +166,7 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(sums, counts.tolist())
 
 
-@_reporting(_FAILED_SUM, SUMS)
+@_reporting(_FAILED_SUM, SUMS_SCHEMA)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Yield the sums of packed sums, part by part."""
     found: dict[int, tuple[int, Integers]] = {}
@@ -174,7 +174,7 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
         for part, units, content in zip(*(column.to_pylist() for column in batch), strict=True):
             add_part(found, part, units, content)
     for part, (units, integers) in found.items():
-        yield pa.record_batch([[part], [units], [integers.tobytes()]], schema=SUMS)
+        yield pa.record_batch([[part], [units], [integers.tobytes()]], schema=SUMS_SCHEMA)
 
 
 def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, content: bytes) -> None:
@@ -196,7 +196,7 @@ def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, cont
 
     """
     if part == FAILED_PART:
-        raise SourceError(UNREADABLE)
+        raise SourceError(UNREADABLE_DATA)
     before = found.get(part, (0, np.int64(0)))
     found[part] = before[0] + units, before[1] + np.frombuffer(content, "<i8")
 
@@ -243,7 +243,7 @@ def _packed(sums: Sequence[Sum[Any]], counts: list[int]) -> Batches:
         for at in range(parts):
             content = integers[at * PART_INTEGERS : (at + 1) * PART_INTEGERS].astype("<i8")
             columns = [[group * parts + at], [count if at == 0 else 0], [content.tobytes()]]
-            yield pa.record_batch(columns, schema=SUMS)
+            yield pa.record_batch(columns, schema=SUMS_SCHEMA)
 
 
 def _parts(width: int) -> int:
@@ -262,7 +262,7 @@ def _labels(query: Query, ids: pa.Array) -> Integers:
 
 def _blocks(batch: pa.RecordBatch) -> Iterator[tuple[slice, Matrix]]:
     """Yield integer rows as blocks, with their positions in the batch."""
-    rows = np.frombuffer(b"".join(batch["image"].to_pylist()), "<i4").reshape(batch.num_rows, -1)
+    rows = np.frombuffer(b"".join(batch["integers"].to_pylist()), "<i4").reshape(batch.num_rows, -1)
     for start in range(0, batch.num_rows, BLOCK_ROWS):
         here = slice(start, start + BLOCK_ROWS)
         yield here, np.ascontiguousarray(rows[here].T, np.float64)

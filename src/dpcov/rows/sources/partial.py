@@ -55,15 +55,15 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Integers
 
-STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
-_NO_ROWS = (
+PRIVATE_STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
+_NO_ROWS_MESSAGE = (
     "A file of sums contains no rows, so this mechanism cannot use it. Choose another "
     "mechanism, or use the table."
 )
-LARGEST_FILE = 2**30  # Maximum size of a file in bytes; 8,191 features need two thirds of it.
+MAX_SUMS_BYTES = 2**30  # Maximum size of a file in bytes; 8,191 features need two thirds of it.
 ROW_LIMIT = 2**63  # Strict upper bound on the number of rows.
 # Keys of the file, and the attributes that they contain.
-_STATED = {
+_STATED_KEYS = {
     "parts": "parts",
     "where": "where",
     "countable": "countable",
@@ -331,8 +331,8 @@ class PartialMoment:
         """
         below = self.units[np.tril_indices(len(self.units))]
         document = {
-            "status": STATUS,
-            **{key: getattr(self, name) for key, name in _STATED.items()},
+            "status": PRIVATE_STATUS,
+            **{key: getattr(self, name) for key, name in _STATED_KEYS.items()},
             "schema": self.schema.model_dump(mode="json"),
             "rows": self.rows,
             "relative": self.relative,
@@ -385,7 +385,7 @@ class PartialMoment:
     @quiet("The file of sums is damaged. Sum the rows again (dpcov moments).")
     def _loaded(cls, path: Path) -> PartialMoment:
         """Read and check a file of sums."""
-        document = json.loads(read_text(path, "file of sums", SourceError, most=LARGEST_FILE))
+        document = json.loads(read_text(path, "file of sums", SourceError, most=MAX_SUMS_BYTES))
         if "countable" not in document:
             raise SourceError(
                 "The file of sums comes from a version before 0.2.0, which could read rows "
@@ -415,12 +415,12 @@ def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted:
     if not 0 <= rows < ROW_LIMIT:
         return False
     diagonal = np.diag(units)
-    corner = rows * lattice.intercept_units**2
-    if lattice.intercept_units and not (units[-1, -1] == corner or weighted):
+    count_entry = rows * lattice.intercept_units**2
+    if lattice.intercept_units and not (units[-1, -1] == count_entry or weighted):
         return False
     most, cap = rows * lattice.side**2, math.ceil(1 / lattice.step)
     within = all(0 <= one <= min(most, rows * cap**2) for one in diagonal[: lattice.features])
-    within &= 0 <= diagonal[lattice.features :].sum() <= corner
+    within &= 0 <= diagonal[lattice.features :].sum() <= count_entry
     within &= diagonal[: lattice.features].sum() <= most
     return bool(within and (units * units <= np.outer(diagonal, diagonal)).all())
 
@@ -445,7 +445,7 @@ class SummedRows(Rows):
         self.caveat = " ".join(sums.caveats)
         self.countable = sums.countable
         self.public_rows = sums.public_rows
-        self._how_to_count = HOW_TO_COUNT
+        self._how_to_count = SUMS_COUNT_HINT
         self._partial = sums
 
     def read(self) -> None:
@@ -461,7 +461,7 @@ class SummedRows(Rows):
     def second_moments(self, *, groups: int = 1, **others: Any) -> list[SecondMoment]:
         """Return the second moment of the file, without noise."""
         if groups > 1 or any(others.values()):
-            raise MechanismError(_NO_ROWS)
+            raise MechanismError(_NO_ROWS_MESSAGE)
         return [SecondMoment(self._partial.units, self.lattice(), self._partial.rows)]
 
     def total(self) -> int:
@@ -471,14 +471,14 @@ class SummedRows(Rows):
 
     def norm_counts(self, *_: Any, **__: Any) -> Integers:
         """Raise `MechanismError`, because the sums contain no rows."""
-        raise MechanismError(_NO_ROWS)
+        raise MechanismError(_NO_ROWS_MESSAGE)
 
     def integer_rows(self) -> IntegerRows:
         """Raise `MechanismError`, because the sums contain no rows."""
-        raise MechanismError(_NO_ROWS)
+        raise MechanismError(_NO_ROWS_MESSAGE)
 
 
-HOW_TO_COUNT = 'sum text files with records = "lines" under [file], and without conditions'
+SUMS_COUNT_HINT = 'sum text files with records = "lines" under [file], and without conditions'
 
 
 def _declared(schema: Schema) -> tuple[dict[str, Any], tuple[str, ...]]:

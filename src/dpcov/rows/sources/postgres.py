@@ -31,48 +31,50 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Kind
     from dpcov.rows.sources.sql import DatabaseTable
 
-UNREACHABLE = (
+UNREACHABLE_MESSAGE = (
     "The PostgreSQL server cannot be reached or refuses the connection. Check host, port, "
     "database, user and password (dpcov hides the server's message, because it might "
     "contain the password)."
 )
-WRONG_PASSWORD = "The PostgreSQL server refuses this user or password. Check both."  # noqa: S105  not a password
-NO_DATABASE = "The PostgreSQL server has no such database. Check the name of the database."
-NO_SERVER = "No PostgreSQL server answers at this host and port. Check both."
-NO_HOST = "The host of the PostgreSQL server is unknown. Check its name."
-NO_LINK = "The link is not valid for PostgreSQL. Use the form postgresql://user@host:5432/database."
-NO_RIGHT = (
+WRONG_PASSWORD_MESSAGE = "The PostgreSQL server refuses this user or password. Check both."  # noqa: S105  not a password
+NO_DATABASE_MESSAGE = "The PostgreSQL server has no such database. Check the name of the database."
+NO_SERVER_MESSAGE = "No PostgreSQL server answers at this host and port. Check both."
+NO_HOST_MESSAGE = "The host of the PostgreSQL server is unknown. Check its name."
+INVALID_LINK_MESSAGE = (
+    "The link is not valid for PostgreSQL. Use the form postgresql://user@host:5432/database."
+)
+NO_RIGHT_MESSAGE = (
     "The database role has no right to read {!r}. Run GRANT SELECT on the table and GRANT USAGE "
     "on its schema."
 )
-FORBIDDEN = ", which the role may not read"
-POLICY = (
+FORBIDDEN_REASON = ", which the role may not read"
+POLICY_MESSAGE = (
     "Row security can hide rows of {!r} from this database role. Use the owner of the "
     "table, or a role with BYPASSRLS."
 )
-ENCODING = (
+ENCODING_MESSAGE = (
     "The database has the encoding {}, in which some texts have no form in UTF-8. Copy the "
     "table into a database in UTF-8."
 )
-CHANGED = "The table {!r} changed while dpcov opened it. Try again."
+CHANGED_TABLE_MESSAGE = "The table {!r} changed while dpcov opened it. Try again."
 
 # Parts of libpq's messages that do not depend on the link, and the messages of dpcov.
 _REASONS = (
-    ("could not translate host name", NO_HOST),
-    ("Connection refused", NO_SERVER),
-    ("timeout expired", NO_SERVER),
-    ("No route to host", NO_SERVER),
-    ("password authentication failed", WRONG_PASSWORD),
-    ("no password supplied", WRONG_PASSWORD),
-    ("invalid port number", NO_LINK),
-    ("invalid URI", NO_LINK),
-    ("unexpected spaces found", NO_LINK),
+    ("could not translate host name", NO_HOST_MESSAGE),
+    ("Connection refused", NO_SERVER_MESSAGE),
+    ("timeout expired", NO_SERVER_MESSAGE),
+    ("No route to host", NO_SERVER_MESSAGE),
+    ("password authentication failed", WRONG_PASSWORD_MESSAGE),
+    ("no password supplied", WRONG_PASSWORD_MESSAGE),
+    ("invalid port number", INVALID_LINK_MESSAGE),
+    ("invalid URI", INVALID_LINK_MESSAGE),
+    ("unexpected spaces found", INVALID_LINK_MESSAGE),
 )
-_NO_DATABASE = ('FATAL:  database "', "does not exist")
+_NO_DATABASE_PARTS = ('FATAL:  database "', "does not exist")
 
 # Settings that hold before the driver's own queries.
-_START = "-c search_path=pg_catalog,pg_temp -c row_security=off"
-_SETTINGS = {
+_START_OPTIONS = "-c search_path=pg_catalog,pg_temp -c row_security=off"
+_SESSION_SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "row_security": "off",  # An applicable policy raises an error.
     "client_encoding": "UTF8",
@@ -91,22 +93,22 @@ _SETTINGS = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",  # Noise is drawn before the data are read.
 }
-_SINCE_17 = (
+_TIMEOUT_QUERY = (
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
     "WHERE name = 'transaction_timeout'"
 )
-_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-_SMALL_BATCHES = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
+_SNAPSHOT_STATEMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_BATCH_OPTIONS = {"adbc.postgresql.batch_size_hint_bytes": str(2**22)}
 
 # Encodings in which every text has a form in UTF-8. A test asks the server about every byte.
-ENCODINGS = (
+UTF8_SAFE_ENCODINGS = (
     *("UTF8", "LATIN1", "LATIN2", "LATIN4", "LATIN5", "LATIN6", "LATIN7", "LATIN8", "LATIN9"),
     *("LATIN10", "ISO_8859_5", "WIN1256", "WIN866", "KOI8R", "KOI8U"),
 )
 
 # Settings of a role in a database have priority over settings of the role. Settings of the role
 # have priority over settings of the database.
-_PATH = """
+_PATH_QUERY = """
 SELECT pg_catalog.substr(c, 13)
 FROM pg_catalog.pg_db_role_setting AS s, pg_catalog.unnest(s.setconfig) AS c
 WHERE pg_catalog.starts_with(c, 'search_path=')
@@ -119,11 +121,11 @@ ORDER BY s.setrole = 0, s.setdatabase = 0 LIMIT 1
 _USUAL_PATH = '"$user", public'
 # PostgreSQL resolves the names in this query before the search path changes. The path is reset
 # before PostgreSQL resolves the names of the next query.
-_RESOLVED = """
+_RESOLUTION_QUERY = """
 SELECT pg_catalog.set_config('search_path', {path}, true), pg_catalog.to_regclass({name})::oid,
 pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)
 """
-_RELATION = """
+_RELATION_QUERY = """
 WITH RECURSIVE tree(oid) AS (
     SELECT {oid}::oid
     UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i, tree WHERE i.inhparent = tree.oid
@@ -139,7 +141,7 @@ FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.rel
 WHERE c.oid = {oid}
 """
 # For a domain, the query returns the base type.
-_COLUMNS = """
+_COLUMNS_QUERY = """
 WITH RECURSIVE base(attnum, oid) AS (
     SELECT attnum, atttypid FROM pg_catalog.pg_attribute
     WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped
@@ -157,16 +159,16 @@ LEFT JOIN pg_catalog.pg_collation AS k ON k.oid = a.attcollation ORDER BY a.attn
 """
 
 # Only constraints on a single column.
-_CONSTRAINTS = """
+_COLUMN_CONSTRAINTS_QUERY = """
 SELECT c.contype::text, a.attname::text FROM pg_catalog.pg_constraint AS c
 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
 WHERE c.conrelid = {oid} AND c.contype IN ('p', 'u', 'f') AND pg_catalog.cardinality(c.conkey) = 1
 ORDER BY c.contype <> 'p', c.contype <> 'u', a.attnum
 """
 
-_TABLES = ("r", "p")
-_STORED = (*_TABLES, "m")  # Tables and materialized views.
-_PROGRAMS = ("v", "f")
+_TABLE_KINDS = ("r", "p")
+_STORED_KINDS = (*_TABLE_KINDS, "m")  # Tables and materialized views.
+_PROGRAM_KINDS = ("v", "f")
 
 
 def _capped(expression: str) -> str:
@@ -185,11 +187,11 @@ def _dated(kind: str) -> str:
     return f"CASE WHEN {within} THEN {{0}} END"
 
 
-_NUMBERS = ("int2", "int4", "int8", "float4", "float8")
+_NUMBER_TYPES = ("int2", "int4", "int8", "float4", "float8")
 # Expression that reads a column of each type. Only the owner of a type can define a cast for it, so
 # no other role can change these casts. Equal numbers have the same text.
-_READ = {
-    **dict.fromkeys((*_NUMBERS, "bool"), "{0}"),
+_READ_EXPRESSIONS = {
+    **dict.fromkeys((*_NUMBER_TYPES, "bool"), "{0}"),
     **dict.fromkeys(("text", "varchar", "bytea"), _capped("{0}")),
     **dict.fromkeys(("bpchar", "name"), _capped("CAST({0} AS pg_catalog.text)")),
     "numeric": "CAST(pg_catalog.trim_scale({0}) AS pg_catalog.text)",  # At most 147,000 bytes.
@@ -223,7 +225,7 @@ class PostgresSource(Connected):
             self._connection = driver.connect(guarded(str(data.database)))
         except driver.Error as error:
             raise SourceError(_reason(str(error))) from None
-        with self._opening(driver.Error, UNREACHABLE):
+        with self._opening(driver.Error, UNREACHABLE_MESSAGE):
             try:
                 self._found()
             except driver.Error as error:
@@ -232,13 +234,15 @@ class PostgresSource(Connected):
     def _found(self) -> None:
         """Find the table and describe its columns."""
         kind, foreign = self._opened()
-        columns = self._rows(_COLUMNS.format(oid=self._oid))
-        is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
+        columns = self._rows(_COLUMNS_QUERY.format(oid=self._oid))
+        is_program = kind in _PROGRAM_KINDS or foreign or any(c[4] == "v" for c in columns)
         self._data.require_trust(is_program)
         self.repeatable = not is_program
-        self._kinds = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
-        shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
-        read = {name: _READ[kind] for name, kind in self._kinds.items()}
+        self._kinds = {
+            n: kind for n, _, kind, *_, right in columns if right and kind in _READ_EXPRESSIONS
+        }
+        shown = {n: t + ("" if right else FORBIDDEN_REASON) for n, t, *_, right in columns}
+        read = {name: _READ_EXPRESSIONS[kind] for name, kind in self._kinds.items()}
         self._describe(shown, read, [name for name, _, _, plain, *_ in columns if not plain])
 
     def _run(self, statement: str) -> None:
@@ -256,10 +260,10 @@ class PostgresSource(Connected):
     def _refusal(self, code: str | None) -> SourceError:
         """Return the message for an error code of the server."""
         if code == "42501":  # row security was checked before
-            return SourceError(NO_RIGHT.format(self._data.table))
+            return SourceError(NO_RIGHT_MESSAGE.format(self._data.table))
         if code in ("42P01", "42602", "42601", "0A000", "3F000"):
             return self._data.no_such_table()
-        return SourceError(UNREACHABLE)
+        return SourceError(UNREACHABLE_MESSAGE)
 
     def _opened(self) -> tuple[str, bool]:
         """Find the table, lock it, and start the snapshot.
@@ -272,36 +276,36 @@ class PostgresSource(Connected):
             True if a foreign table is a part of the table.
 
         """
-        for name, value in _SETTINGS.items():  # SET reads 'a, b' as one name
+        for name, value in _SESSION_SETTINGS.items():  # SET reads 'a, b' as one name
             self._rows(f"SELECT pg_catalog.set_config('{name}', '{value}', false)")
-        self._rows(_SINCE_17)
+        self._rows(_TIMEOUT_QUERY)
         ((encoding,),) = self._rows("SELECT pg_catalog.getdatabaseencoding()::text")
-        if encoding not in ENCODINGS:
-            raise SourceError(ENCODING.format(encoding))
-        path = self._rows(_PATH) or [(_USUAL_PATH,)]
+        if encoding not in UTF8_SAFE_ENCODINGS:
+            raise SourceError(ENCODING_MESSAGE.format(encoding))
+        path = self._rows(_PATH_QUERY) or [(_USUAL_PATH,)]
         names = {"path": literal(path[0][0]), "name": literal(self._data.quoted)}
-        self._oid = self._rows(_RESOLVED.format(**names))[0][1]
+        self._oid = self._rows(_RESOLUTION_QUERY.format(**names))[0][1]
         relation = self._relation()
         self._connection.commit()
-        self._run(_SNAPSHOT)
+        self._run(_SNAPSHOT_STATEMENT)
         space, name, kind, _, _, granted, _, foreign = relation
         self._from = f"{quoted(space)}.{quoted(name)}"
-        if kind in _TABLES and granted:  # otherwise the query itself locks the table
+        if kind in _TABLE_KINDS and granted:  # otherwise the query itself locks the table
             self._run(f"LOCK TABLE {self._from} IN ACCESS SHARE MODE")  # before the snapshot
         if self._relation() != relation:
-            raise SourceError(CHANGED.format(self._data.table))
+            raise SourceError(CHANGED_TABLE_MESSAGE.format(self._data.table))
         return kind, foreign
 
     def _relation(self) -> tuple[Any, ...]:
         """Return schema, name, kind and rights of the table; refuse an unreadable table."""
-        found = self._rows(_RELATION.format(oid=self._oid)) if self._oid else []
-        if not found or found[0][2] not in (*_STORED, *_PROGRAMS):
+        found = self._rows(_RELATION_QUERY.format(oid=self._oid)) if self._oid else []
+        if not found or found[0][2] not in (*_STORED_KINDS, *_PROGRAM_KINDS):
             raise self._data.no_such_table()
         _, _, _, secured, usable, _, granted, _ = found[0]
         if not (usable and granted):
-            raise SourceError(NO_RIGHT.format(self._data.table))
+            raise SourceError(NO_RIGHT_MESSAGE.format(self._data.table))
         if secured:
-            raise SourceError(POLICY.format(self._data.table))
+            raise SourceError(POLICY_MESSAGE.format(self._data.table))
         return found[0]
 
     def _given(self, query: str) -> pa.Schema:
@@ -318,13 +322,13 @@ class PostgresSource(Connected):
     def _constraints(self) -> list[tuple[str, list[str]]]:
         """Return the constraints on single columns."""
         kinds = {"p": "PRIMARY KEY", "u": "UNIQUE", "f": "FOREIGN KEY"}
-        found = self._rows(_CONSTRAINTS.format(oid=self._oid))
+        found = self._rows(_COLUMN_CONSTRAINTS_QUERY.format(oid=self._oid))
         return [(kinds[kind], [name]) for kind, name in found]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the given columns as Arrow batches."""
         size = batch_rows(len(columns))
-        with self._reading(self._connection.cursor(adbc_stmt_kwargs=_SMALL_BATCHES)) as cursor:
+        with self._reading(self._connection.cursor(adbc_stmt_kwargs=_BATCH_OPTIONS)) as cursor:
             cursor.execute(self._query(columns))
             for batch in cursor.fetch_record_batch():
                 for start in range(0, batch.num_rows, size):
@@ -344,7 +348,7 @@ def guarded(link: str) -> str:
     own = [unquote(part.partition("=")[2]) for part in parts if part.startswith("options=")]
     stated = own[-1] if own else os.environ.get("PGOPTIONS", "")
     kept = [part for part in parts if not part.startswith(("options=", "client_encoding="))]
-    options = quote(f"{stated} {_START}".strip(), safe="")
+    options = quote(f"{stated} {_START_OPTIONS}".strip(), safe="")
     return head + "?" + "&".join([*kept, f"options={options}", "client_encoding=UTF8"])
 
 
@@ -355,6 +359,6 @@ def literal(text: str) -> str:
 
 def _reason(message: str) -> str:
     """Return the message of dpcov for a message of libpq."""
-    if all(part in message for part in _NO_DATABASE):
-        return NO_DATABASE
-    return next((ours for theirs, ours in _REASONS if theirs in message), UNREACHABLE)
+    if all(part in message for part in _NO_DATABASE_PARTS):
+        return NO_DATABASE_MESSAGE
+    return next((ours for theirs, ours in _REASONS if theirs in message), UNREACHABLE_MESSAGE)

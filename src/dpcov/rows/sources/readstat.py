@@ -23,9 +23,15 @@ from dpcov.rows.dates import DAY, SECOND
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source, kind_of
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.stored import BROKEN, TIME, is_encoding, moments_from, texts_from
+from dpcov.rows.sources.stored import (
+    INCOMPLETE_FILE_MESSAGE,
+    TIME_TYPE,
+    is_encoding,
+    moments_from,
+    texts_from,
+)
 
-UNKNOWN_ENCODING = (
+UNKNOWN_ENCODING_MESSAGE = (
     "{} states the text encoding {}, which Python cannot read. Declare another encoding "
     "under [file], or save the table as CSV."
 )
@@ -37,14 +43,14 @@ READERS = {  # Program, and the function of pyreadstat that reads its files.
 }
 _ORIGINS = {"SAS": date(1960, 1, 1), "SPSS": date(1582, 10, 14)}
 _SAS_DATES = "WEEKDAT[EX]|(MMDDYY|DDMMYY|YYMMDD)[BCDNPS]?|DATE|(IS|E|B)8601DA"
-_DATES = {  # Formats of dates and of times, with the microseconds per unit.
+_DATE_FORMATS = {  # Formats of dates and of times, with the microseconds per unit.
     "SPSS": ((r"[AEJS]?DATE[0-9.]*", SECOND), (r"(DATETIME|YMDHMS)[0-9.]*", SECOND)),
     "SAS": (
         (rf"({_SAS_DATES})[0-9.]*", DAY),
         (r"(DATETIME|DATEAMPM|MDYAMPM|(IS|E|B)8601D[TN])[0-9.]*", SECOND),
     ),
 }
-_BYTES = "ISO-8859-1"  # In this encoding every byte is valid, so no text is refused.
+_BYTE_ENCODING = "ISO-8859-1"  # In this encoding every byte is valid, so no text is refused.
 _PYTHON_NAMES = {"big-5": "big5", "windows-936": "gbk"}
 
 
@@ -68,20 +74,22 @@ class ReadstatSource(Source):
         self._path = path
         self._reader = getattr(pyreadstat, reader)
         stated = None if options.encoding == "utf-8" else options.encoding
-        described = quiet(BROKEN.format(repr(shown(path)), self.kind))(self._read)
+        described = quiet(INCOMPLETE_FILE_MESSAGE.format(repr(shown(path)), self.kind))(self._read)
         self.about = described(stated, metadataonly=True, user_missing=True)[1]
         # The same names as stored bytes, which the library needs for reading columns.
-        spelt = described(_BYTES, metadataonly=True)[1].column_names
+        spelt = described(_BYTE_ENCODING, metadataonly=True)[1].column_names
         if rows := self.about.number_rows:  # an incomplete file has no last row
             last = {"usecols": spelt[:1], "row_offset": max(rows - 1, 0), "row_limit": 1}
-            described(_BYTES, **last)
+            described(_BYTE_ENCODING, **last)
         self.names = tuple(map(str, self.about.column_names))
         self._encoding = _python_name(stated or self.about.file_encoding or "cp1252")
         self._spelt = dict(zip(self.names, spelt, strict=True))
         self.types = {name: self._type(name) for name in self.names}
         has_texts = any(map(pa.types.is_large_string, self.types.values()))
         if has_texts and not is_encoding(self._encoding):
-            raise SourceError(UNKNOWN_ENCODING.format(repr(shown(path)), printable(self._encoding)))
+            raise SourceError(
+                UNKNOWN_ENCODING_MESSAGE.format(repr(shown(path)), printable(self._encoding))
+            )
 
     def _read(self, encoding: str | None, **what: Any) -> tuple[dict[str, list[Any]], Any]:
         """Read columns as lists of stored values, with the metadata of the file."""
@@ -95,7 +103,9 @@ class ReadstatSource(Source):
         The result is None for other columns.
         """
         display = str(self.about.original_variable_types[name])
-        for kind, (form, unit) in zip((pa.date32(), TIME), _DATES[self.kind], strict=True):
+        for kind, (form, unit) in zip(
+            (pa.date32(), TIME_TYPE), _DATE_FORMATS[self.kind], strict=True
+        ):
             if re.fullmatch(form, display):
                 return kind, unit
         return None
@@ -140,7 +150,7 @@ class ReadstatSource(Source):
         size, start = batch_rows(len(columns)), 0
         wanted = [self._spelt[name] for name in columns]
         while True:
-            part, _ = self._read(_BYTES, usecols=wanted, row_offset=start, row_limit=size)
+            part, _ = self._read(_BYTE_ENCODING, usecols=wanted, row_offset=start, row_limit=size)
             arrays = [self._array(name, part[self._spelt[name]]) for name in columns]
             batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
             yield batch
@@ -152,7 +162,7 @@ class ReadstatSource(Source):
         """Convert stored values of a column to an Arrow array."""
         kind, unit = self.types[name], self._unit(name)
         if pa.types.is_large_string(kind):
-            stored = (None if text is None else text.encode(_BYTES) for text in values)
+            stored = (None if text is None else text.encode(_BYTE_ENCODING) for text in values)
             return texts_from(stored, [self._encoding])
         if unit is None:
             return pa.array(values, kind)

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.arrow import RowGroup
     from dpcov.rows.sources.base import Source
 
-UNREADABLE = (
+UNREADABLE_DATA = (
     "dpcov could not read the data to the end. Check the file, the disk and the column "
     "types; with a ledger, the reserved budget stays spent."
 )
 
 
-COUNTABLE = (
+UNCOUNTABLE_MESSAGE = (
     "Under replace-one the number of rows is public, but in a text file with quoted cells "
     "or in a workbook one record can change it. State the number if you know it from "
     "another source ({}), or {}."
@@ -79,7 +79,7 @@ class IntegerRows:
     roots: Matrix | None = None
 
 
-IN_MEMORY = (
+IN_MEMORY_MESSAGE = (
     "This mechanism needs all rows in memory, but the table of a cluster might be too "
     "large. Choose another mechanism, or use a local table."
 )
@@ -178,9 +178,9 @@ class Rows:
         self._threads = threads or available_cores()
 
     @property
-    def gaps(self) -> dict[int, int]:
+    def missing_columns(self) -> dict[int, int]:
         """Positions of features with the rule ``pairwise`` and of their indicators."""
-        return self.schema.gaps
+        return self.schema.missing_columns
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Return the public lattice of a query, which determines the sensitivities.
@@ -204,7 +204,7 @@ class Rows:
         if self._source.costly or not self._source.repeatable:
             self._source = Kept(self._source, self.schema)
 
-    @quiet(UNREADABLE)
+    @quiet(UNREADABLE_DATA)
     def read(self) -> None:
         """Fill the private copy, before the first query and after the budget is reserved."""
         if isinstance(self._source, Kept):
@@ -217,9 +217,9 @@ class Rows:
     def require_countable(self) -> None:
         """Raise `SourceError` if a cell could change the public number of rows."""
         if not self.countable:
-            raise SourceError(COUNTABLE.format(rows_given(), self._how_to_count))
+            raise SourceError(UNCOUNTABLE_MESSAGE.format(rows_given(), self._how_to_count))
 
-    @quiet(UNREADABLE)
+    @quiet(UNREADABLE_DATA)
     def second_moments(
         self,
         *,
@@ -265,7 +265,7 @@ class Rows:
         sums = self._noted(encoder, self._sums(encoder, counting, groups, labels))
         return [SecondMoment(total, lattice, count) for total, count in sums]
 
-    @quiet(UNREADABLE)
+    @quiet(UNREADABLE_DATA)
     def hashed_moment(self) -> tuple[SecondMoment, str]:
         """Compute the second moment and a hash of the multiset of integer rows.
 
@@ -283,7 +283,7 @@ class Rows:
         ((units, image), count) = sums[0]
         return SecondMoment(units, lattice, count), image
 
-    @quiet(UNREADABLE)
+    @quiet(UNREADABLE_DATA)
     def norm_counts(
         self,
         edges: Sequence[float | Fraction] | Matrix,
@@ -361,7 +361,7 @@ class Rows:
             self._total = sum(rows for (_, rows), _ in sums)
         return [(found, count) for (found, _), count in sums]
 
-    @quiet(UNREADABLE)
+    @quiet(UNREADABLE_DATA)
     def integer_rows(self) -> IntegerRows:
         """Return all rows in memory, with 8 (p + 1) bytes per row.
 
@@ -559,7 +559,7 @@ def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice)
 BLAS = ThreadpoolController().select(user_api="blas")
 Total = TypeVar("Total", covariant=True)
 MAX_DECODED_BYTES = 2**31  # Maximum bytes of the parts that are decoded at the same time.
-LIMB_BITS = 32  # Number of bits of the lower limb of a count.
+COUNT_LIMB_BITS = 32  # Number of bits of the lower limb of a count.
 TASKS_PER_THREAD = 8  # Number of tasks per thread and part, because some columns take longer.
 SMALL_PART_CELLS = 2**24  # Maximum number of cells of a part for a single thread: 64 MiB.
 
@@ -623,12 +623,12 @@ class WithCount(Generic[Total]):
 
         Up to 2^30 such arrays can be added.
         """
-        limbs = np.array([self._rows >> LIMB_BITS, self._rows % 2**LIMB_BITS], np.int64)
+        limbs = np.array([self._rows >> COUNT_LIMB_BITS, self._rows % 2**COUNT_LIMB_BITS], np.int64)
         return np.concatenate([limbs, self._inner.packed()])
 
     def add_packed(self, integers: Integers) -> None:
         """Add a sum of `packed` integers."""
-        self._rows += (int(integers[0]) << LIMB_BITS) + int(integers[1])
+        self._rows += (int(integers[0]) << COUNT_LIMB_BITS) + int(integers[1])
         self._inner.add_packed(integers[2:])
 
     def total(self) -> tuple[Total, int]:

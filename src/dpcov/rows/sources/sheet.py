@@ -10,16 +10,16 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from dpcov.rows.sources.ooxml import OTHER, SPREADSHEET, Reader
+from dpcov.rows.sources.ooxml import OTHER_STATE, SPREADSHEET, Reader
 from dpcov.rows.sources.sheet_cells import Cell, Text, Values
 
-ROW = "worksheet/sheetData/row"
-CELL = f"{ROW}/c"
-VALUE, FORMULA, INLINE = f"{CELL}/v", f"{CELL}/f", f"{CELL}/is"
-INLINE_TEXTS = (f"{INLINE}/t", f"{INLINE}/r/t")
-NO_COLUMN = 2**20  # Number of a column beyond any sheet.
+ROW_PATH = "worksheet/sheetData/row"
+CELL_PATH = f"{ROW_PATH}/c"
+VALUE_PATH, FORMULA_PATH, INLINE_PATH = f"{CELL_PATH}/v", f"{CELL_PATH}/f", f"{CELL_PATH}/is"
+INLINE_TEXT_PATHS = (f"{INLINE_PATH}/t", f"{INLINE_PATH}/r/t")
+NO_COLUMN_NUMBER = 2**20  # Number of a column beyond any sheet.
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]{1,7}")
-_NUMBER = re.compile(r"[0-9]{1,7}")
+_ROW_NUMBER = re.compile(r"[0-9]{1,7}")
 
 
 class SheetRow(NamedTuple):
@@ -67,7 +67,7 @@ class SheetReader(Reader):
         counted: Collection[int] | None = None,
         wanted: Collection[int] | None = None,
     ) -> None:
-        super().__init__(SPREADSHEET, (VALUE, FORMULA, *INLINE_TEXTS))
+        super().__init__(SPREADSHEET, (VALUE_PATH, FORMULA_PATH, *INLINE_TEXT_PATHS))
         self.rows: list[SheetRow] = []
         self.letters = 0
         self._values = values
@@ -89,33 +89,33 @@ class SheetReader(Reader):
     def opened(self, attributes: dict[str, str]) -> None:
         """Handle the start of an element."""
         state = self.state
-        if state == CELL:
+        if state == CELL_PATH:
             self._cell, self._held, self._text = attributes, [], Text()
             self._column = self._place(attributes.get("r"))
-        elif state in (VALUE, INLINE, FORMULA):
+        elif state in (VALUE_PATH, INLINE_PATH, FORMULA_PATH):
             self._held.append(state)
-        elif state == ROW:
+        elif state == ROW_PATH:
             self._number = self._numbered(attributes.get("r", ""))
             self._cells, self._column = {}, -1
-        elif state == OTHER and self._outer[-1] == VALUE:
-            self._held.append(OTHER)
+        elif state == OTHER_STATE and self._outer[-1] == VALUE_PATH:
+            self._held.append(OTHER_STATE)
 
     def text(self, data: str) -> None:
         """Handle the text of a value or an inline text."""
         inline = self._cell.get("t") == "inlineStr"
-        if self.state in INLINE_TEXTS if inline else self.state == VALUE:
+        if self.state in INLINE_TEXT_PATHS if inline else self.state == VALUE_PATH:
             self._text.add(data)
 
     def closed(self) -> None:
         """Handle the end of an element."""
-        if self.state == CELL:
+        if self.state == CELL_PATH:
             self._fill()
-        elif self.state == ROW:
+        elif self.state == ROW_PATH:
             self.rows.append(SheetRow(self._number, self._cells))
 
     def _numbered(self, stated: str) -> int:
         """Return the stated number of a row, or its position among rows without a number."""
-        if _NUMBER.fullmatch(stated):
+        if _ROW_NUMBER.fullmatch(stated):
             return int(stated)
         self._unnumbered += 1
         return self._unnumbered
@@ -128,21 +128,21 @@ class SheetReader(Reader):
         column = 0
         for letter in found[1] if found else "":
             column = column * 26 + ord(letter) - ord("A") + 1
-        return column - 1 if found else NO_COLUMN
+        return column - 1 if found else NO_COLUMN_NUMBER
 
     def _fill(self) -> None:
         """Put a cell into its row; if two cells have the same column, the value is missing."""
         column, held = self._column, self._held
         if not held or (
-            column == NO_COLUMN if self._counted is None else column not in self._counted
+            column == NO_COLUMN_NUMBER if self._counted is None else column not in self._counted
         ):
             return
         if column in self._cells or (self._wanted is not None and column not in self._wanted):
             self._cells[column] = None
             return
         kind = self._cell.get("t", "n")
-        once = [INLINE if kind == "inlineStr" else VALUE]
-        known = [state for state in held if state != FORMULA] == once
+        once = [INLINE_PATH if kind == "inlineStr" else VALUE_PATH]
+        known = [state for state in held if state != FORMULA_PATH] == once
         text, style = self._text.joined(), self._cell.get("s", "0")
         cell = self._values.of(kind, style, text) if known else None
         self._cells[column] = cell

@@ -21,10 +21,10 @@ from dpcov.rows.sources.ooxml import SPREADSHEET, Found, Reader
 Cell = float | str | bool | datetime | None
 Shown = Literal["number", "date", "time"]  # What a number format displays.
 
-BLANKS = " \t\r\n"  # Blank characters in XML.
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+XML_BLANKS = " \t\r\n"  # Blank characters in XML.
+_NUMBER_CELL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INDEX = re.compile(r"[0-9]{1,9}")
-_TRUTHS = {"1": True, "true": True, "0": False, "false": False}
+_BOOLEAN_CELLS = {"1": True, "true": True, "0": False, "false": False}
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _CLOCK = re.compile(r"T?([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}(?:\.[0-9]{1,9})?))?Z?")
 _DURATION = re.compile(
@@ -32,8 +32,27 @@ _DURATION = re.compile(
     r"(?:T(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?"
 )
 # Built-in date and time formats of Excel, including the formats of East Asia and Thailand.
-_DATES = {*range(14, 18), 22, *range(27, 32), 36, *range(50, 55), 57, 58, *range(71, 75), 77, 81}
-_TIMES = {*range(18, 22), *range(32, 36), *range(45, 48), 55, 56, *range(75, 77), *range(78, 81)}
+_DATE_FORMAT_CODES = {
+    *range(14, 18),
+    22,
+    *range(27, 32),
+    36,
+    *range(50, 55),
+    57,
+    58,
+    *range(71, 75),
+    77,
+    81,
+}
+_TIME_FORMAT_CODES = {
+    *range(18, 22),
+    *range(32, 36),
+    *range(45, 48),
+    55,
+    56,
+    *range(75, 77),
+    *range(78, 81),
+}
 # Parts of a format code without numbers: quoted text, an escaped letter, a fill, and a colour,
 # condition or language in brackets.
 _LITERAL = re.compile(r'"[^"]*"|[\\_*].|\[(?!(?:h+|m+|s+)\])[^\]]*\]|general', re.IGNORECASE)
@@ -111,7 +130,13 @@ def _shown_by(ident: str, codes: Mapping[str, str]) -> Shown:
     if ident in codes:
         return shown_by_code(codes[ident])
     number = int(ident) if _INDEX.fullmatch(ident) else 0
-    return "date" if number in _DATES else "time" if number in _TIMES else "number"
+    return (
+        "date"
+        if number in _DATE_FORMAT_CODES
+        else "time"
+        if number in _TIME_FORMAT_CODES
+        else "number"
+    )
 
 
 def shown_by_code(code: str) -> Shown:
@@ -167,12 +192,12 @@ class Values:
         """
         if kind in ("str", "inlineStr"):
             return unescaped(text)
-        stated = text.strip(BLANKS)
+        stated = text.strip(XML_BLANKS)
         if kind == "s":
             raw = self._shared[int(stated)] if _INDEX.fullmatch(stated) else None
             return None if raw is None else unescaped(raw)
         if kind == "b":
-            return _TRUTHS.get(stated)
+            return _BOOLEAN_CELLS.get(stated)
         shown = self._shown(style)
         if kind == "d" and shown is not None:
             return self._stated_date(stated, shown)
@@ -185,7 +210,7 @@ class Values:
 
     def _number(self, stated: str, shown: Shown) -> Cell:
         """Return a number, or a date if the style displays dates."""
-        number = float(stated) if _NUMBER.fullmatch(stated) else math.inf
+        number = float(stated) if _NUMBER_CELL.fullmatch(stated) else math.inf
         if not math.isfinite(number):
             return None
         return _date_of(number, self._from_1904) if shown == "date" else number

@@ -23,21 +23,21 @@ from dpcov.rows.sources.level import FilteredSource, with_tested
 from dpcov.rows.sources.packed import (
     Query,
     add_part,
-    images,
+    integer_rows,
     merged,
-    sums_of_images,
+    sums_of_ranked,
     sums_of_rows,
     unpacked,
 )
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.rows import IN_MEMORY, IntegerRows, Rows, Sum, Total
+from dpcov.rows.sources.rows import IN_MEMORY_MESSAGE, IntegerRows, Rows, Sum, Total
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.rows.encoder import Encoder
     from dpcov.rows.schema import Schema
 
-TYPES = {  # Arrow type of each Spark type.
+ARROW_TYPES = {  # Arrow type of each Spark type.
     "byte": pa.int8(),
     "short": pa.int16(),
     "integer": pa.int32(),
@@ -54,18 +54,20 @@ TYPES = {  # Arrow type of each Spark type.
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-SUMS = "part bigint, units bigint, integers binary"
-IMAGES = "id binary, rank bigint, image binary"
-PLACE_EXPRESSION = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
-MERGERS = 8  # Maximum number of sums that reach the driver.
-STREAM = "A streaming data frame never ends. Pass a data frame that is read from stored data."
-CHANGING = (
+SUM_COLUMNS = "part bigint, units bigint, integers binary"
+ROW_COLUMNS = "id binary, rank bigint, integers binary"
+PLACE_EXPRESSION = "row_number() OVER (PARTITION BY id ORDER BY rank, integers) AS place"
+MERGE_TASKS = 8  # Maximum number of sums that reach the driver.
+STREAM_MESSAGE = (
+    "A streaming data frame never ends. Pass a data frame that is read from stored data."
+)
+CHANGING_QUERY_MESSAGE = (
     "The query of this Spark data frame uses random numbers or row numbers, so one row can "
     "change others. Store the frame and pass the stored table. Nothing was spent."
 )
 # Words of a query plan for functions that depend on more than one row.
-_SAMPLED = re.compile(r"^\W*Sample [0-9]", re.MULTILINE)
-_CHANGING = re.compile(
+_SAMPLE_STEP = re.compile(r"^\W*Sample [0-9]", re.MULTILINE)
+_CHANGING_FUNCTION = re.compile(
     r"\b(rand|randn|random|uniform|randstr|uuid|shuffle|monotonically_increasing_id|"
     r"spark_partition_id|input_file_\w+)\(",
     re.IGNORECASE,
@@ -73,7 +75,7 @@ _CHANGING = re.compile(
 MAX_FIELDS_SETTING = (
     "spark.sql.debug.maxToStringFields"  # Setting for the number of fields in a plan's text.
 )
-NO_WORKERS = (
+WORKERS_MESSAGE = (
     "The Python workers of this Spark cluster cannot run this version of dpcov. Install the "
     "same versions of dpcov and Python on the workers. Nothing was spent."
 )
@@ -102,9 +104,9 @@ class SparkSource(Source):
 
     def __init__(self, frame: Any) -> None:
         if frame.isStreaming:
-            raise SourceError(STREAM)
+            raise SourceError(STREAM_MESSAGE)
         if not _is_deterministic(frame):
-            raise SourceError(CHANGING)
+            raise SourceError(CHANGING_QUERY_MESSAGE)
         self._frame = frame
         self._types = [(field.name.strip(), field.dataType) for field in frame.schema.fields]
         self._workers_run = False
@@ -123,7 +125,7 @@ class SparkSource(Source):
             "table."
         )
 
-    @quiet(NO_WORKERS)
+    @quiet(WORKERS_MESSAGE)
     def require_workers(self) -> None:
         """Raise `SourceError` if a worker has another version of dpcov, before budget is spent."""
         if self._workers_run:
@@ -131,7 +133,7 @@ class SparkSource(Source):
         one = self._frame.sparkSession.range(0, 1, 1, 1)
         versions = [row.version for row in one.mapInArrow(_version, "version string").collect()]
         if versions != [version("dpcov")]:
-            raise SourceError(NO_WORKERS)
+            raise SourceError(WORKERS_MESSAGE)
         self._workers_run = True
 
     def columns(self, names: Sequence[str]) -> Any:
@@ -169,7 +171,7 @@ class SparkRows(Rows):
 
     def integer_rows(self) -> IntegerRows:
         """Raise `MechanismError`, because the rows might not fit into memory."""
-        raise MechanismError(IN_MEMORY)
+        raise MechanismError(IN_MEMORY_MESSAGE)
 
     def _sums(
         self,
@@ -206,15 +208,17 @@ def packed_sums(query: Query, frame: Any) -> Any:
     """
     unit = query.schema.unit
     if unit is None:
-        return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
-    ranked = _mapped(frame, functools.partial(images, query), IMAGES)
+        return _map_batches(frame, functools.partial(sums_of_rows, query), SUM_COLUMNS)
+    ranked = _map_batches(frame, functools.partial(integer_rows, query), ROW_COLUMNS)
     # A failed task returns a row without an id. Such a row comes first in its group and is kept.
-    chosen = ranked.selectExpr("id", "image", PLACE_EXPRESSION).where(f"place <= {unit.max_rows}")
-    return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
+    chosen = ranked.selectExpr("id", "integers", PLACE_EXPRESSION).where(
+        f"place <= {unit.max_rows}"
+    )
+    return _map_batches(chosen, functools.partial(sums_of_ranked, query), SUM_COLUMNS)
 
 
 def merged_sums(sums: Any) -> Any:
-    """Return a frame with the sums of all tasks, added by `MERGERS` tasks, without noise.
+    """Return a frame with the sums of all tasks, added by `MERGE_TASKS` tasks, without noise.
 
     One merging task receives all parts of the sum of a task. If Spark repeats a lost task, the new
     sum can differ, because groups are drawn again. The new sum then replaces the whole old sum and
@@ -231,8 +235,8 @@ def merged_sums(sums: Any) -> Any:
     pyspark.sql.DataFrame
 
     """
-    by_task = sums.selectExpr("*", "spark_partition_id() AS task").repartition(MERGERS, "task")
-    return _mapped(by_task.drop("task"), merged, SUMS)
+    by_task = sums.selectExpr("*", "spark_partition_id() AS task").repartition(MERGE_TASKS, "task")
+    return _map_batches(by_task.drop("task"), merged, SUM_COLUMNS)
 
 
 def is_spark(source: Source) -> bool:
@@ -249,7 +253,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
     """Return the Arrow type of a Spark type; an empty struct for an unsupported type."""
     if kind.typeName() == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
-    return TYPES.get(kind.typeName(), pa.struct([]))
+    return ARROW_TYPES.get(kind.typeName(), pa.struct([]))
 
 
 def _is_deterministic(frame: Any) -> bool:
@@ -259,16 +263,16 @@ def _is_deterministic(frame: Any) -> bool:
     """
     if hasattr(frame, "_jdf"):
         analyzed = frame._jdf.queryExecution().analyzed()
-        return bool(analyzed.deterministic()) and not _SAMPLED.search(analyzed.toString())
+        return bool(analyzed.deterministic()) and not _SAMPLE_STEP.search(analyzed.toString())
     settings = frame.sparkSession.conf
     before = settings.get(MAX_FIELDS_SETTING)
     settings.set(MAX_FIELDS_SETTING, "1000000")
     plan = frame._explain_string(extended=True)
     settings.set(MAX_FIELDS_SETTING, before)
-    return not (_CHANGING.search(plan) or _SAMPLED.search(plan))
+    return not (_CHANGING_FUNCTION.search(plan) or _SAMPLE_STEP.search(plan))
 
 
-def _mapped(
+def _map_batches(
     frame: Any, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], columns: str
 ) -> Any:
     """Apply a task to a frame."""

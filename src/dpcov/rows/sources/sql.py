@@ -21,34 +21,34 @@ from dpcov.errors import SourceError
 from dpcov.rows.cells import is_moment
 from dpcov.rows.sources.base import Source, fits
 
-POSTGRES = ("postgresql://", "postgres://")
+POSTGRES_PREFIXES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
 DUCKDB_MARK = slice(8, 12), b"DUCK"  # Position and bytes of the mark in a file's header.
 DUCKDB_VERSION = slice(12, 20)  # Position of the version, whose last six bytes are zero.
-LINK = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-NO_LINK = (
+LINK_PREFIX = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+UNKNOWN_DATABASE_MESSAGE = (
     "dpcov cannot read this database. Pass a link such as postgresql://user@host/database, "
     "or the path of a SQLite or DuckDB file (dpcov does not print the link, because it "
     "might contain a password)."
 )
-NO_SUCH_TABLE = (
+NO_SUCH_TABLE_MESSAGE = (
     "The database has no table {!r}. Check spelling and capitals, and add the schema if "
     "needed, as in clinic.people."
 )
-PROGRAM = (
+COMPUTED_TABLE_MESSAGE = (
     "{!r} is a view, a foreign or virtual table, or has computed columns, and such programs "
     "can combine rows of several persons. Release a stored table, or state that you trust "
     "the program: {}."
 )
-NO_TABLE = "The data is a database, so dpcov needs the name of a table. Add {}."
-KEYS = {"PRIMARY KEY": "the primary key", "UNIQUE": "unique", "FOREIGN KEY": "a foreign key"}
-COLLATED = (
+NO_TABLE_MESSAGE = "The data is a database, so dpcov needs the name of a table. Add {}."
+KEY_NAMES = {"PRIMARY KEY": "the primary key", "UNIQUE": "unique", "FOREIGN KEY": "a foreign key"}
+COLLATION_REASON = (
     "its collation treats different texts as equal. Copy the ids into a column with a plain "
     "collation"
 )
 
 _DISTINCT_TEXTS = ("A", "a", "a ", "á")
-_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,12 @@ class DatabaseTable:
     @property
     def parts(self) -> list[str]:
         """Name of the schema, if there is one, and name of the table."""
-        found = [(a.replace('""', '"') or b) for a, b in _PART.findall(self.table)]
-        if not found or _PART.sub("", self.table) != "." * (len(found) - 1) or "\0" in self.table:
+        found = [(a.replace('""', '"') or b) for a, b in _NAME_PART.findall(self.table)]
+        if (
+            not found
+            or _NAME_PART.sub("", self.table) != "." * (len(found) - 1)
+            or "\0" in self.table
+        ):
             raise SourceError(
                 f"{self.table!r} is not a valid name of a table. Use the form table or "
                 "schema.table."
@@ -93,12 +97,12 @@ class DatabaseTable:
 
     def no_such_table(self) -> SourceError:
         """Return the error for a table that does not exist."""
-        return SourceError(NO_SUCH_TABLE.format(self.table))
+        return SourceError(NO_SUCH_TABLE_MESSAGE.format(self.table))
 
     def require_trust(self, is_program: bool) -> None:
         """Raise `SourceError` for a program that the caller does not trust."""
         if is_program and not self.trust_views:
-            raise SourceError(PROGRAM.format(self.table, asked("trust_views")))
+            raise SourceError(COMPUTED_TABLE_MESSAGE.format(self.table, asked("trust_views")))
 
 
 class Connected(Source):
@@ -169,7 +173,7 @@ class Connected(Source):
             name: unfit_id(declared[name])
             for name, kind in self.types.items()
             if name not in read or is_moment(kind)
-        } | dict.fromkeys(collated, COLLATED)
+        } | dict.fromkeys(collated, COLLATION_REASON)
 
     def _given(self, query: str) -> pa.Schema:
         """Return the Arrow schema of the result of a query."""
@@ -214,8 +218,8 @@ class Connected(Source):
         """Return the constraints on single columns in words, for the draft of a schema."""
         found: dict[str, str] = {}
         for kind, columns in self._constraints():
-            if len(columns) == 1 and kind in KEYS:
-                found.setdefault(columns[0], f"{KEYS[kind]} of the database")
+            if len(columns) == 1 and kind in KEY_NAMES:
+                found.setdefault(columns[0], f"{KEY_NAMES[kind]} of the database")
         return found
 
     def _constraints(self) -> list[tuple[str, list[str]]]:

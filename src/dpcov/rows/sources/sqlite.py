@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, numbers_of
+from dpcov.rows.numbers import MAX_EXACT_INTEGER
 from dpcov.rows.schema import level_text
-from dpcov.rows.sources.ids import EXACT, IdColumn
-from dpcov.rows.sources.sql import COLLATED, Connected, quoted
+from dpcov.rows.sources.ids import IdColumn
+from dpcov.rows.sources.sql import COLLATION_REASON, Connected, quoted
 
 if TYPE_CHECKING:
     from dpcov.rows.schema import Kind
@@ -29,25 +30,25 @@ if TYPE_CHECKING:
 
 Cells = Sequence[Any]
 BATCH_ROWS = 8192  # Rows per batch; Python objects need five times the memory of the numbers.
-OLDEST_VERSION = (3, 37)  # First version of SQLite that distinguishes tables from views.
-UNREADABLE = (
+MIN_VERSION = (3, 37)  # First version of SQLite that distinguishes tables from views.
+UNREADABLE_SQLITE = (
     "dpcov cannot read the SQLite file. Check that it is complete, readable and not locked by "
     "another process."
 )
 
 # Maximum bytes of a text in UTF-8 or UTF-16 with at most MAX_CELL_BYTES bytes in UTF-8.
-_CAP = 2 * MAX_CELL_BYTES
+_MAX_ENCODED_BYTES = 2 * MAX_CELL_BYTES
 # SQL for the number of bytes of a text; new versions read it from the header of the record.
-_NEW = sqlite3.sqlite_version_info >= (3, 43)
-_SIZE = "octet_length({0})" if _NEW else "length(CAST({0} AS BLOB))"
-_SETTINGS = (
+_HAS_OCTET_LENGTH = sqlite3.sqlite_version_info >= (3, 43)
+_SIZE_EXPRESSION = "octet_length({0})" if _HAS_OCTET_LENGTH else "length(CAST({0} AS BLOB))"
+_START_STATEMENTS = (
     "PRAGMA query_only = ON",
     "PRAGMA trusted_schema = {}",  # ON if the schema in the file can call any function.
     "PRAGMA mmap_size = 0",  # A file that shrinks raises an error and no signal.
     "BEGIN",  # One snapshot for all readings.
 )
-_STORED = (0, 3)  # Codes of stored columns: plain, and generated when a row was written.
-_COMPUTED = 2
+_STORED_CODES = (0, 3)  # Codes of stored columns: plain, and generated when a row was written.
+_COMPUTED_CODE = 2  # Code of a column that is computed when a row is read.
 
 
 class SqliteSource(Connected):
@@ -68,18 +69,18 @@ class SqliteSource(Connected):
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
-        if sqlite3.sqlite_version_info < OLDEST_VERSION:
+        if sqlite3.sqlite_version_info < MIN_VERSION:
             raise SourceError(
                 "SQLite files need SQLite 3.37 or newer, but this Python has an older version. "
                 "Install a newer Python."
             )
         link = Path(data.database).absolute().as_uri() + "?mode=ro"
-        with self._opening(sqlite3.Error, UNREADABLE):
+        with self._opening(sqlite3.Error, UNREADABLE_SQLITE):
             self._connection = sqlite3.connect(
                 link, uri=True, isolation_level=None, check_same_thread=False
             )
             self._connection.text_factory = bytes  # texts might not be valid UTF-8
-            for setting in _SETTINGS:
+            for setting in _START_STATEMENTS:
                 self._connection.execute(setting.format("ON" if data.trust_views else "OFF"))
             self._declared, is_program = self._described()
             data.require_trust(is_program)
@@ -88,7 +89,7 @@ class SqliteSource(Connected):
             # An index could change the order of rows.
             self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"
             plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
-            self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}
+            self.unfit_ids = {name: COLLATION_REASON for name in self.names if not plain[name]}
             self._connection.execute(self._query(self.names) + " LIMIT 0")
         self.types = {name: _role(kind).type for name, kind in self._declared.items()}
         self.unfit = {name: "BLOB" for name, kind in self._declared.items() if kind == "BLOB"}
@@ -104,8 +105,8 @@ class SqliteSource(Connected):
             raise self._data.no_such_table()
         columns = self._connection.execute(pragma.format("table_xinfo", quoted(table))).fetchall()
         hidden = {column[6] for column in columns}
-        is_program = found[0][2] in (b"view", b"virtual") or _COMPUTED in hidden
-        read = (*_STORED, _COMPUTED)
+        is_program = found[0][2] in (b"view", b"virtual") or _COMPUTED_CODE in hidden
+        read = (*_STORED_CODES, _COMPUTED_CODE)
         declared = {c[1].decode(): c[2].decode().upper() for c in columns if c[6] in read}
         return declared, is_program
 
@@ -137,7 +138,7 @@ class SqliteSource(Connected):
     def _role(self, name: str) -> _Role:
         """Return how a column is read."""
         role = _role(self._declared[name])
-        return _ID if isinstance(name, IdColumn) and role is not _BLOB else role
+        return _ID_ROLE if isinstance(name, IdColumn) and role is not _BLOB_ROLE else role
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the given columns as Arrow batches."""
@@ -150,7 +151,7 @@ class SqliteSource(Connected):
                 yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
-_KINDS: dict[str, Kind] = {
+_KINDS_BY_TYPE: dict[str, Kind] = {
     "INT": "integer",
     "REAL|FLOA|DOUB|NUMERIC|DECIMAL": "number",
     "BOOL": "flag",
@@ -163,7 +164,9 @@ def _kind(declared: str) -> Kind:
     """Return the most likely kind of a column with this declared type."""
     if declared == "BLOB":
         return "ignored"
-    return next((kind for word, kind in _KINDS.items() if re.search(word, declared)), "categorical")
+    return next(
+        (kind for word, kind in _KINDS_BY_TYPE.items() if re.search(word, declared)), "categorical"
+    )
 
 
 def _numbers(cells: Cells) -> pa.Array:
@@ -206,24 +209,25 @@ class _Role:
     type: pa.DataType
 
 
-_CAPPED = f"CASE WHEN {_SIZE} <= {_CAP} THEN {{0}} END"
-_NUMBER = _Role(
+_CAPPED_EXPRESSION = f"CASE WHEN {_SIZE_EXPRESSION} <= {_MAX_ENCODED_BYTES} THEN {{0}} END"
+_NUMBER_ROLE = _Role(
     f"CASE typeof({{0}}) WHEN 'real' THEN {{0}} WHEN 'integer' THEN CAST({{0}} AS REAL) "
-    f"WHEN 'text' THEN {_CAPPED} END",
+    f"WHEN 'text' THEN {_CAPPED_EXPRESSION} END",
     _numbers,
     pa.float64(),
 )
-_EXACTLY = (  # SQLite's text of an integer is exact, but its text of a float is not
-    f"CASE typeof({{0}}) WHEN 'text' THEN {_CAPPED} WHEN 'integer' THEN CAST({{0}} AS TEXT) "
-    "WHEN 'real' THEN "
+_EXACT_EXPRESSION = (  # SQLite's text of an integer is exact, but its text of a float is not
+    f"CASE typeof({{0}}) WHEN 'text' THEN {_CAPPED_EXPRESSION} "
+    "WHEN 'integer' THEN CAST({0} AS TEXT) WHEN 'real' THEN "
 )
-_TEXT = _Role(_EXACTLY + "{0} END", _texts, pa.large_string())
-_ID = _Role(  # a larger float can represent several ids
-    _EXACTLY + f"CASE WHEN {{0}} BETWEEN -{EXACT} AND {EXACT} THEN {{0}} END END",
+_TEXT_ROLE = _Role(_EXACT_EXPRESSION + "{0} END", _texts, pa.large_string())
+_ID_ROLE = _Role(  # a larger float can represent several ids
+    _EXACT_EXPRESSION
+    + f"CASE WHEN {{0}} BETWEEN -{MAX_EXACT_INTEGER} AND {MAX_EXACT_INTEGER} THEN {{0}} END END",
     _texts,
     pa.large_string(),
 )
-_BLOB = _Role(
+_BLOB_ROLE = _Role(
     f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {MAX_CELL_BYTES} "
     "THEN {0} END END",
     _bytes,
@@ -234,6 +238,6 @@ _BLOB = _Role(
 def _role(declared: str) -> _Role:
     """Return how a column with this declared type is read."""
     if declared == "BLOB":
-        return _BLOB
+        return _BLOB_ROLE
     number = re.search("REAL|FLOA|DOUB", declared) and "INT" not in declared
-    return _NUMBER if number else _TEXT
+    return _NUMBER_ROLE if number else _TEXT_ROLE

@@ -26,11 +26,11 @@ from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.dta import NUMBERS, Field, layout_of
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.stored import BROKEN, TIME, moments_from, texts_from
+from dpcov.rows.sources.stored import INCOMPLETE_FILE_MESSAGE, TIME_TYPE, moments_from, texts_from
 
-_ORIGIN = date(1960, 1, 1)
-_DATES = ((re.compile(r"%-?t?d.*"), DAY), (re.compile(r"%-?tc.*"), SECOND // 1000))
-_TYPES = {
+_DATE_ORIGIN = date(1960, 1, 1)  # Day 0. Source: Stata's help.
+_DATE_PATTERNS = ((re.compile(r"%-?t?d.*"), DAY), (re.compile(r"%-?tc.*"), SECOND // 1000))
+_ARROW_TYPES = {
     "byte": pa.int8(),
     "int": pa.int16(),
     "long": pa.int32(),
@@ -38,9 +38,9 @@ _TYPES = {
     "double": pa.float64(),
 }
 # Largest valid number of each type; larger numbers are missing values. Source: Stata's help.
-_LARGEST = {"byte": 100, "int": 32_740, "long": 2_147_483_620}
-_LARGEST_OLD = {"byte": 126, "int": 32_766, "long": 2_147_483_646}  # Before format 113.
-_LARGEST_FLOAT = {
+_MAX_VALID = {"byte": 100, "int": 32_740, "long": 2_147_483_620}
+_MAX_VALID_OLD = {"byte": 126, "int": 32_766, "long": 2_147_483_646}  # Before format 113.
+_MAX_VALID_FLOAT = {
     "float": np.nextafter(np.float32(2.0**127), np.float32(0)),
     "double": np.nextafter(2.0**1023, 0.0),
 }
@@ -64,7 +64,7 @@ class StataSource(Source):
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
-        self._path, broken = path, BROKEN.format(repr(shown(path)), self.kind)
+        self._path, broken = path, INCOMPLETE_FILE_MESSAGE.format(repr(shown(path)), self.kind)
         self._layout = quiet(broken)(layout_of)(path)
         self._stated = None if options.encoding == "utf-8" else options.encoding
         self._encodings = _encodings(self._layout.version, self._stated)
@@ -139,15 +139,15 @@ class StataSource(Source):
             return texts_from(self._contents(values, texts), self._encodings)
         absent, unit = self._absent(field.kind, values), _unit(field)
         if unit is None:
-            return pa.array(values, _TYPES[field.kind], mask=absent)
+            return pa.array(values, _ARROW_TYPES[field.kind], mask=absent)
         numbers = np.where(absent, np.nan, values.astype(np.float64))
-        return moments_from(numbers, unit[1], _ORIGIN, unit[0])
+        return moments_from(numbers, unit[1], _DATE_ORIGIN, unit[0])
 
     def _absent(self, kind: str, values: AnyArray) -> AnyArray:
         """Return True for numbers that stand for missing values in the format of the file."""
         version = self._layout.version
-        whole = _LARGEST if version > 112 else _LARGEST_OLD
-        absent: AnyArray = ~(values <= (whole | _LARGEST_FLOAT)[kind])
+        whole = _MAX_VALID if version > 112 else _MAX_VALID_OLD
+        absent: AnyArray = ~(values <= (whole | _MAX_VALID_FLOAT)[kind])
         if version <= 105 and kind == "double":
             absent |= values == _OLD_MISSING
         return absent
@@ -189,7 +189,7 @@ def _name(raw: bytes, encodings: Sequence[str]) -> str:
 
 def _unit(field: Field) -> tuple[pa.DataType, int] | None:
     """Return the type of a date or time column and the microseconds per unit, or None."""
-    for kind, (form, unit) in zip((pa.date32(), TIME), _DATES, strict=True):
+    for kind, (form, unit) in zip((pa.date32(), TIME_TYPE), _DATE_PATTERNS, strict=True):
         if form.fullmatch(field.form):
             return kind, unit
     return None
@@ -200,7 +200,7 @@ def _type(field: Field) -> pa.DataType:
     if field.kind not in NUMBERS:
         return pa.large_string()
     unit = _unit(field)
-    return _TYPES[field.kind] if unit is None else unit[0]
+    return _ARROW_TYPES[field.kind] if unit is None else unit[0]
 
 
 def _up_to_zero(content: bytes) -> bytes:

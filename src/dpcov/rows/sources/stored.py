@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.rows.dates import DAY, FIRST, LAST
+from dpcov.rows.dates import DAY, FIRST_MOMENT, LAST_MOMENT
 
-TIME = pa.timestamp("us")
-BROKEN = "{} is not a complete {} file. Check the file. Nothing was spent."
+TIME_TYPE = pa.timestamp("us")
+INCOMPLETE_FILE_MESSAGE = "{} is not a complete {} file. Check the file. Nothing was spent."
 
 
 def texts_from(cells: Iterable[bytes | None], encodings: Sequence[str]) -> pa.Array:
@@ -76,9 +76,9 @@ def moments_from(numbers: Any, unit: int, origin: date, kind: pa.DataType) -> pa
     start = (origin - date(1970, 1, 1)).days * DAY
     with np.errstate(all="ignore"):
         moments = np.rint(np.array(numbers, np.float64) * unit) + start
-    held = (moments >= FIRST) & (moments <= LAST)
+    held = (moments >= FIRST_MOMENT) & (moments <= LAST_MOMENT)
     moments = np.where(held, moments, 0).astype(np.int64)
-    if kind == TIME:
+    if kind == TIME_TYPE:
         return pa.array(moments, kind, mask=~held)
     return pa.array((moments // DAY).astype(np.int32), kind, mask=~held)
 

@@ -47,29 +47,36 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import AnyArray, Booleans, Integers
 
-CHUNK_BYTES = 2**20  # Number of bytes that are read at once.
+READ_BYTES = 2**20  # Number of bytes that are read at once.
 MAX_RECORD_BYTES = 2**22  # Maximum bytes of a record, including its line ends.
 LINE_END = re.compile(rb"\r\n?|\n")  # End of a line: CRLF, LF or CR.
 BYTE_ORDER_MARK = codecs.BOM_UTF8
-LF, CR = 10, 13
+LF_BYTE, CR_BYTE = 10, 13  # Bytes of a line feed and a carriage return.
 STANDARD_INPUT = "-"
-SEPARATORS = ",;\t|"  # Common separators.
-SPACES = "\u00a0\u2007\u2009\u202f"  # Spaces that group thousands; each one matches all of them.
-NOT_REGULAR = (
+COMMON_SEPARATORS = ",;\t|"  # Common separators.
+# Spaces that group thousands. Each one matches all of them.
+GROUPING_SPACES = "\u00a0\u2007\u2009\u202f"
+NOT_REGULAR_MESSAGE = (
     "{} is not a regular file. To read a pipe, use - as the file name: dpcov release - ... < PIPE"
 )
-NO_COLUMNS = "A file without a header needs a declaration of each column in the schema, in order"
-FOR_A_DRAFT = ". For a draft of a schema, state the number of columns with --columns."
-ONCE = "Standard input can be read only once. Save the table in a file and use its path."
-LINES = "Each line of the text file is one row: a record with line breaks counts as several rows."
-RECORDS = (
+NO_COLUMNS_MESSAGE = (
+    "A file without a header needs a declaration of each column in the schema, in order"
+)
+DRAFT_HINT = ". For a draft of a schema, state the number of columns with --columns."
+READ_ONCE_MESSAGE = (
+    "Standard input can be read only once. Save the table in a file and use its path."
+)
+LINES_NOTE = (
+    "Each line of the text file is one row: a record with line breaks counts as several rows."
+)
+RECORDS_NOTE = (
     "The guarantee assumes that the file follows RFC 4180, without lone carriage returns "
     "outside quotes (pandas and Python's csv write them by default; quoting=csv.QUOTE_ALL "
     "avoids them). A malformed record counts as up to {reach:,} rows, and as more if it has "
     "more than {lines:,} lines. Its epsilon is then as many times larger: see "
     "docs/proofs/records.md."
 )
-COUNT_LINES = 'set records = "lines" under [file] in the schema if no cell contains a line break'
+LINES_HINT = 'set records = "lines" under [file] in the schema if no cell contains a line break'
 
 
 class TextSource(Source):
@@ -106,7 +113,7 @@ class TextSource(Source):
     kind = "csv"
     costly = True
     padded: Sequence[int] = ()
-    how_to_count = COUNT_LINES
+    how_to_count = LINES_HINT
 
     def __init__(
         self,
@@ -117,7 +124,7 @@ class TextSource(Source):
     ) -> None:
         self.repeatable = str(path) != STANDARD_INPUT
         if self.repeatable and not path.is_file():
-            raise SourceError(NOT_REGULAR.format(repr(shown(path))))
+            raise SourceError(NOT_REGULAR_MESSAGE.format(repr(shown(path))))
         self._path = path
         self._declared = declared
         self.options = options
@@ -130,7 +137,7 @@ class TextSource(Source):
             lines.close()
         cells = self.cells = self._header(header) if options.header else declared
         if not cells:
-            raise SourceError(f"{NO_COLUMNS}{spelled('.', FOR_A_DRAFT)}")
+            raise SourceError(f"{NO_COLUMNS_MESSAGE}{spelled('.', DRAFT_HINT)}")
         self._width = len(cells) + (options.extra_cell is not None)
         first = int(options.extra_cell == "first")
         self._places = {name: first + at for at, name in enumerate(cells)}
@@ -148,8 +155,8 @@ class TextSource(Source):
     def caveat(self) -> str:
         """Description of what the guarantee does not cover because of the rule for records."""
         if self.rows_are_lines:
-            return LINES
-        return RECORDS.format(reach=self.reach, lines=self._grammar.lines)
+            return LINES_NOTE
+        return RECORDS_NOTE.format(reach=self.reach, lines=self._grammar.lines)
 
     def kinds(self) -> dict[str, Kind]:
         """Return the kind "unknown" for each column, because the cells are not public."""
@@ -189,7 +196,7 @@ class TextSource(Source):
         if self.repeatable:
             lines, _ = self._opened()
         elif self._waiting is None:
-            raise SourceError(ONCE)
+            raise SourceError(READ_ONCE_MESSAGE)
         else:
             lines, self._waiting = self._waiting, None
         grammar = replace(self._grammar, cells=self._grammar.cells + more_cells)
@@ -323,7 +330,7 @@ class TextSource(Source):
         found = self._split(header, self.options.separator)
         if set(self._declared) <= set(found) if self._declared else len(found) > 1:
             return ""
-        for other in SEPARATORS.replace(self.options.separator, ""):
+        for other in COMMON_SEPARATORS.replace(self.options.separator, ""):
             names = [name for name in self._split(header, other) if name]
             if is_header({*names}) and len(names) > 1 and set(self._declared) <= set(names):
                 return _advice(other, "--{} {}" if not self._declared else "{} = {}")
@@ -441,8 +448,8 @@ class Notation:
     def _grouping(self) -> str:
         """Regular expression of the character that groups thousands."""
         thousands = self.thousands or ""
-        if thousands == " " or thousands in SPACES:
-            return f"[{' ' * (thousands == ' ')}{SPACES}]"
+        if thousands == " " or thousands in GROUPING_SPACES:
+            return f"[{' ' * (thousands == ' ')}{GROUPING_SPACES}]"
         return re.escape(thousands)
 
     def plainly(self, texts: pa.Array) -> pa.Array:
@@ -499,7 +506,7 @@ class Lines:
         The function reads at least as many bytes as are waiting, so waiting text is scanned only a
         few times.
         """
-        chunk = self._read(max(CHUNK_BYTES, len(self.text)))
+        chunk = self._read(max(READ_BYTES, len(self.text)))
         whole = self._tail + chunk
         # A line feed can follow a carriage return at the end of the chunk.
         end = 1 + max(whole.rfind(b"\n"), whole.rfind(b"\r", 0, -1)) if chunk else len(whole)
@@ -710,7 +717,7 @@ def _block(text: bytes, starts: Integers, stops: Integers, good: Booleans) -> Bl
     runs = zip(starts[edges[::2]], stops[edges[1::2] - 1], strict=True)
     # Without the added line feed, a carriage return and the line feed of a later empty record would
     # become one line end.
-    parts = [text[a:b] + b"\n" if text[b - 1] == CR else text[a:b] for a, b in runs]
+    parts = [text[a:b] + b"\n" if text[b - 1] == CR_BYTE else text[a:b] for a, b in runs]
     return Block(good, b"".join(parts))
 
 
@@ -763,7 +770,7 @@ class _Found:
         line = np.repeat(np.arange(len(numbers)), numbers)
         second = (np.arange(len(quotes)) - before[line]) % 2 == 1
         edge = np.zeros(256, bool)
-        edge[[separator, quote, LF, CR]] = True
+        edge[[separator, quote, LF_BYTE, CR_BYTE]] = True
         opens = edge[array[quotes - 1]] | (quotes == 0)
         closes = edge[array[(quotes + 1) % len(array)]] | (quotes == len(array) - 1)
         for side in (0, 1):
@@ -782,10 +789,10 @@ class _Found:
 
 def _line_starts(text: bytes, array: NDArray[np.uint8]) -> Integers:
     """Return the start of each line, and the end of the text."""
-    ends = array == LF
-    if CR in text:
-        alone = array == CR
-        alone[:-1] &= array[1:] != LF
+    ends = array == LF_BYTE
+    if CR_BYTE in text:
+        alone = array == CR_BYTE
+        alone[:-1] &= array[1:] != LF_BYTE
         ends |= alone
     starts = np.append(0, np.flatnonzero(ends) + 1)
     return starts if starts[-1] == len(array) else np.append(starts, len(array))

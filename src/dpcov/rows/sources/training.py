@@ -11,18 +11,20 @@ import pyarrow as pa
 from dpcov.errors import EstimatorError
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources import open_source
-from dpcov.rows.sources.array import UNKNOWN_WIDTH, is_list
+from dpcov.rows.sources.array import UNKNOWN_WIDTH_MESSAGE, is_list
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.quiet import quiet
 
-TARGET, WEIGHT = "y", "weight"
-UNREADABLE = "dpcov cannot read the training data. Pass a table of numbers with rows and columns."
-WRONG = {
+TARGET_COLUMN, WEIGHT_COLUMN = "y", "weight"
+UNREADABLE_TRAINING_DATA = (
+    "dpcov cannot read the training data. Pass a table of numbers with rows and columns."
+)
+DIMENSION_MESSAGES = {
     (1,): "Sample weights must be 1D array or scalar, not {}D.",
     (1, 2): "The target must be 1D or 2D, not {}D. Reshape the target.",
     (2,): "Expected 2D array, got {}D array instead. Reshape your data: rows by columns.",
 }
-NO_ARRAY = (
+NO_ARRAY_MESSAGE = (
     "dpcov cannot use this kind of sequence, because its shape depends on its rows. Pass an "
     "array, a data frame or a list."
 )
@@ -94,7 +96,7 @@ class TrainingTable(Source):
         return pa.chunked_array(parts, self.types[name]).combine_chunks()
 
 
-@quiet(UNREADABLE)
+@quiet(UNREADABLE_TRAINING_DATA)
 def training_table(
     data: Any,
     target: Any = None,
@@ -144,8 +146,8 @@ def training_table(
         weights = np.full(len(data), float(weights))
     return TrainingTable(
         source,
-        _beside(data, target, (1, 2), "target", targets or (TARGET,)),
-        _beside(data, weights, (1,), "weights", (WEIGHT,)),
+        _beside(data, target, (1, 2), "target", targets or (TARGET_COLUMN,)),
+        _beside(data, weights, (1,), "weights", (WEIGHT_COLUMN,)),
     )
 
 
@@ -170,7 +172,7 @@ def _beside(
         name = getattr(values, "name", None)
         names = (name,) if isinstance(name, str) and name else names
     elif not is_list(columns):
-        names = tuple(f"{TARGET}{j}" for j in range(len(source.names)))
+        names = tuple(f"{TARGET_COLUMN}{j}" for j in range(len(source.names)))
     return {name: (source, own) for name, own in zip(names, source.names, strict=True)}
 
 
@@ -201,14 +203,14 @@ def _shaped(data: Any, dimensions: tuple[int, ...]) -> Any:
         return data
     data = _array(data)
     if data.ndim not in dimensions and not is_list(data):
-        raise EstimatorError(WRONG[dimensions].format(data.ndim))
+        raise EstimatorError(DIMENSION_MESSAGES[dimensions].format(data.ndim))
     return data[:, None] if data.ndim == 1 and not is_list(data) else data
 
 
 def _opened(data: Any, names: tuple[str, ...]) -> Source:
     """Open a table; `names` are the columns of a list."""
     if is_list(data) and not names:
-        raise EstimatorError(UNKNOWN_WIDTH)
+        raise EstimatorError(UNKNOWN_WIDTH_MESSAGE)
     return open_source(data, FileOptions(), names if is_list(data) else ())
 
 
@@ -219,7 +221,7 @@ def _array(data: Any) -> Any:
             "dpcov cannot use sparse data. Pass a dense array, for example data.toarray()."
         )
     if not hasattr(data, "__array__"):
-        raise EstimatorError(NO_ARRAY)
+        raise EstimatorError(NO_ARRAY_MESSAGE)
     data = np.asanyarray(data)
     if data.dtype.kind == "c":
         raise EstimatorError("Complex data not supported. Pass real numbers.")

@@ -26,15 +26,15 @@ from dpcov.rows.sources.ooxml import SPREADSHEET, Found, Package
 from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.sheet import SheetReader, SheetRow
 from dpcov.rows.sources.sheet_cells import Cell, Formats, SharedTexts, Values
-from dpcov.rows.sources.text import NO_COLUMNS, is_header, no_header
+from dpcov.rows.sources.text import NO_COLUMNS_MESSAGE, is_header, no_header
 
-NOT_PROTECTED = (
+COMPUTED_CELLS_NOTE = (
     "The cells of a workbook are the last computed values: if a formula combines rows of "
     "several persons, the guarantee does not hold. dpcov refuses a workbook with malformed "
     "XML before it spends budget, so this refusal depends on the cells."
 )
 MAX_BATCH_CHARACTERS = 2**23  # Maximum number of characters in the texts of a batch.
-_IDS = (  # Attributes that name the part of a sheet.
+_PART_ATTRIBUTES = (  # Attributes that name the part of a sheet.
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships id",  # Transitional
     "http://purl.oclc.org/ooxml/officeDocument/relationships id",  # Strict
 )
@@ -63,7 +63,7 @@ class WorkbookSource(Source):
 
     kind = "Excel"
     costly = True
-    caveat = NOT_PROTECTED
+    caveat = COMPUTED_CELLS_NOTE
     rows_are_lines = False  # The cells determine whether a row is blank.
 
     def __init__(
@@ -81,7 +81,7 @@ class WorkbookSource(Source):
         elif declared:
             self._places = {name: at for at, name in enumerate(declared)}
         else:
-            raise SourceError(f"{NO_COLUMNS}.")
+            raise SourceError(f"{NO_COLUMNS_MESSAGE}.")
         self.names = tuple(self._places)
         self.types = dict.fromkeys(self.names, pa.large_string())
 
@@ -103,7 +103,7 @@ class WorkbookSource(Source):
             tables = {
                 one["name"]: parts[ident].part
                 for one in sheets
-                for ident in (one[name] for name in _IDS if name in one)
+                for ident in (one[name] for name in _PART_ATTRIBUTES if name in one)
                 if ident in parts and parts[ident].kind == "worksheet"
             }
             self._part = tables[_chosen(sheet, tables)]

@@ -1,0 +1,115 @@
+"""Transformations of rows that earlier private queries determine, and bounds on their norms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.denoise import shown
+from dpcov.rows.moment import LinearMap, max_transformed_norm
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.published.record import Record
+    from dpcov.rows.schema import Schema
+
+# Each variance of a direction is increased by this factor times the size of the noise. The size of
+# the noise is sqrt(d) standard deviations of an entry in a matrix of order d. Source: not recorded.
+NOISE_FLOOR_FACTOR = 1.0
+# A noisy number of rows is reliable above this many standard deviations of its noise.
+# Source: not recorded.
+MIN_COUNT_SDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RowTransform:
+    """Transformation of the rows, with the norms of the transformed rows.
+
+    Attributes
+    ----------
+    map : LinearMap
+        Map that subtracts a center from each row and changes the units.
+
+    longest : float
+        Upper bound on the norm of every transformed row.
+
+    typical : float
+        Root mean square norm of the transformed rows, estimated from an earlier query.
+
+    count : float
+        Number of rows, estimated from an earlier query.
+
+    """
+
+    map: LinearMap
+    longest: float
+    typical: float
+    count: float
+
+    @staticmethod
+    def reached(matrix: Matrix, center: Vector | None, schema: Schema) -> tuple[LinearMap, float]:
+        """Return the nearest map in exact arithmetic, and its bound on the transformed norms.
+
+        The bound holds for every row that the schema allows.
+        """
+        known = center, schema.effective_radius, schema.indicators.values()
+        nearest = LinearMap.focused(matrix, max_transformed_norm(matrix, *known), center)
+        return nearest, max_transformed_norm(nearest.matrix(), *known)
+
+    @classmethod
+    def by_direction(
+        cls, directions: Record, power: float, draws: np.random.Generator
+    ) -> RowTransform | None:
+        """Return the whitening map that a directions query estimates.
+
+        The result is None if no direction is above the noise level. The map subtracts the mean and
+        divides each direction by a power of its standard deviation.
+
+        The power 1/2 gives the smallest error of the second moment as a whole. The noise of a
+        release grows with the mean squared norm tr(A S A) of the transformed rows. The inverse map
+        A^-1 transforms the noise back. The power 1 makes the noise in each direction
+        proportional to the standard deviation of the direction. This choice suits results in which
+        small directions matter as much as large directions.
+
+        Parameters
+        ----------
+        directions : Release
+            Result of the directions query.
+
+        power : float
+            Power of the standard deviations, from 0 to 1.
+
+        draws : numpy.random.Generator
+            Source of simulated noise.
+
+        Returns
+        -------
+        RowTransform or None
+
+        """
+        seen = shown(directions, draws)
+        if seen is None:
+            return None
+        moment, law = seen
+        p, t = directions.lattice.features, directions.intercept()
+        deviation = math.sqrt(law.frobenius_squared) / law.dimension
+        before = np.eye(p) if directions.linear_map is None else directions.linear_map
+        about = np.zeros(p) if directions.center is None else directions.center
+        count = (
+            directions.row_count
+            or max(float(moment[-1, -1]), MIN_COUNT_SDS * deviation, t**2) / t**2
+        )
+        found = about + np.linalg.solve(before, moment[:p, -1] / (t * count))
+        center = np.clip(found, -1.0, 1.0)
+        mean = before @ (center - about)
+        moment = moment[:p, :p] - count * np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(moment)
+        spread = np.maximum(values, 0.0) + NOISE_FLOOR_FACTOR * deviation * math.sqrt(law.dimension)
+        factors = (spread / spread.max()) ** (-power / 2)
+        matrix = (vectors * factors) @ vectors.T @ before
+        shape, longest = RowTransform.reached(matrix, center, directions.schema)
+        typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
+        return cls(shape, longest, typical, count)
