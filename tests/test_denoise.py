@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dpcov import denoise as package
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
-from dpcov.denoise import METHODS, best_estimate, denoise, shrinkage
+from dpcov.denoise import METHODS, best_estimate, denoise, seed_of, shrinkage
 from dpcov.denoise.projection import compose, onto_simplex
 from dpcov.denoise.shrinkage import (
     MIN_CLOSED_FORM_SNR,
