@@ -202,7 +202,9 @@ def test_the_instructions_for_r_give_the_correlations(tmp_path):
     made.save(tmp_path / "people.release.json")
     shown = render(made, file="people.release.json")
     (code,) = re.findall(r'aria-label="R code"><pre><code>(.*?)</code>', shown, re.DOTALL)
-    (tmp_path / "covariance.json").write_text(json.dumps(covariances(made).document(), default=list))
+    (tmp_path / "covariance.json").write_text(
+        json.dumps(covariances(made).document(), default=list)
+    )
     assert "dpcov covariance people.release.json --json &gt; covariance.json" in shown
     save = 'cat(jsonlite::toJSON(cov2cor(covariance), digits = NA), file = "found.json")'
     (tmp_path / "page.R").write_text(f"{unescape(code)}\n{save}\n", encoding="utf-8")
