@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import Any
 
 from dp_accounting.pld import common, privacy_loss_distribution
-from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
 from dpcov.core.ledger_rule import Count, Rule, Spend
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit, round_up
@@ -23,6 +22,7 @@ from dpcov.mechanisms import Gaussian, additive, count
 from dpcov.mechanisms.count import WithCount
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
 GRID = 2.0**-12  # width of the grid of privacy losses
 STEP = 2.0**-6  # pure epsilons are multiples, so that they lie on the grid
