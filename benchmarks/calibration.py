@@ -38,6 +38,7 @@ from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
+from dpcov.published.kinds import NoisyMatrix
 from results import Kept, show
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ def reported(release: Release, statistics: list[Statistic], seed: int) -> list[S
 def controlled(release: Release) -> list[Release]:
     """Return wrong copies of a release: with half of its noise, and without its norm histogram."""
     assert release.noise is not None
-    matrix = release.matrix
+    matrix = release.find(NoisyMatrix)
+    assert matrix is not None
     halved = release.with_published("matrix", replace(matrix, noise=matrix.noise.rescaled(0.5)))
     return [halved] if release.lengths is None else [halved, release.with_published("norms", None)]
 

@@ -19,6 +19,7 @@ from dpcov.analysis.noise_warnings import deviations
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
 from dpcov.core.samplers.discrete import MAX_SCALE
@@ -361,9 +362,8 @@ def test_the_noise_of_the_count_is_drawn_before_any_row_is_read(mechanism, monke
         monkeypatch.setattr(
             law, "sample", lambda self, e, whole=whole: order.append(self) or whole(self, e)
         )
-    request = dpcov.api.prepare(
-        TABLE, lower=0, upper=1, seed=1, epsilon=1.0, mechanism=mechanism, delta=1e-6
-    )
+    asked = Request(lower=0, upper=1, seed=1, epsilon=1.0, mechanism=mechanism, delta=1e-6)
+    request = dpcov.api.prepare(TABLE, asked)
     read = type(request.rows)._sums
     monkeypatch.setattr(
         type(request.rows), "_sums", lambda *a, **k: order.append("read") or read(*a, **k)

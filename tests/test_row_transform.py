@@ -17,6 +17,7 @@ from scipy.linalg import fractional_matrix_power
 
 import dpcov
 import dpcov.api
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
@@ -254,6 +255,7 @@ def test_an_old_name_takes_what_took_its_place_and_says_so(name: str) -> None:
     found = mechanism_named(name, radius_share=0.2)
     by = BY_DIRECTION if name == "shaped-ladder" else BY_COLUMN
     assert found == replace(by, radius_share=0.2)
+    request = Request(lower=-1, upper=1, rho=0.5, mechanism=name)
     with pytest.warns(UserWarning, match=f"{name} is no more: standardized takes its place"):
-        request = dpcov.api.prepare(narrow(9), lower=-1, upper=1, rho=0.5, mechanism=name)
-    assert request.mechanism == by
+        ready = dpcov.api.prepare(narrow(9), request)
+    assert ready.mechanism == by

@@ -38,6 +38,7 @@ from dpcov.papers import separate
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.published.kinds import NoisyMatrix
 from dpcov.releases.file import to_document
 from dpcov.rows.schema import Schema
 from figure import Figure
@@ -370,7 +371,9 @@ def _exact_grid() -> Any:
     def leak(mechanism: Any, of: Any, laws: Any, draws: Any, moment: Any, shape: Any = None) -> Any:
         made = published(mechanism, of, laws, draws, moment, shape)
         finer = made.shift - int(moment.trace()).bit_length() % 5
-        return made.with_published("matrix", replace(made.matrix, shift=max(finer, 0)))
+        matrix = made.find(NoisyMatrix)
+        assert matrix is not None
+        return made.with_published("matrix", replace(matrix, shift=max(finer, 0)))
 
     return patch.object(additive, "published", leak)
 

@@ -77,8 +77,10 @@ class Moments:
 def require_matrix(release: Release) -> None:
     """Raise an error if the release lacks the whole matrix, or if the denoised matrix is 0."""
     record.refuse(record.directions_reason(release))
-    matrix = release.covariance() if release.has_intercept else release.second_moment()
-    if not matrix.any():
+    moment = release.second_moment()
+    matrix = release.covariance() if release.has_intercept else moment
+    no_rows = release.has_intercept and moment[-1, -1] <= 0
+    if no_rows or not moment.any() or not matrix.any():
         if hidden(release).all():
             raise ReleaseError(
                 "The noise hides how many rows have a value in each column, so there is nothing to "

@@ -111,6 +111,8 @@ class Total:
                 spent, whole = self.epsilon, exact(budget.epsilon)
             case ZCDP():
                 spent, whole = self.rho, exact(budget.rho)
+            case ApproxDP() if self.rho == 0:
+                spent, whole = self.epsilon, exact(budget.epsilon)
             case ApproxDP():
                 mu = gaussian_mu(budget.epsilon, budget.delta)
                 spent, whole = self.rho, Fraction(mu) ** 2 / 2

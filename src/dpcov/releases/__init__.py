@@ -24,6 +24,7 @@ from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
+from dpcov.releases.coherent import coherent_moments, with_other
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release na
 # Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
 ROUNDING_FRACTION = 1e-13
 MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
+COHERENT = "coherent means and covariances"  # name in `Record.memory`
 # Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
 MIN_VARIANCE = 1e-12
 
@@ -298,7 +300,8 @@ class Release(Record):
         Returns
         -------
         ndarray, shape (p,)
-            Means in the units of the data, in the order of `columns`.
+            Means in the units of the data, in the order of `columns`. Unless `denoise` is ``none``,
+            means lie within the bounds, and the shares of a category add up to at most 1.
 
         Raises
         ------
@@ -320,7 +323,7 @@ class Release(Record):
         True
 
         """
-        mean, _ = self._encoded()
+        mean, _ = self._coherent()
         return self.centers + self.scales * mean
 
     def covariance(self) -> Matrix:
@@ -352,7 +355,7 @@ class Release(Record):
         True
 
         """
-        _, covariance = self._encoded()
+        _, covariance = self._coherent()
         return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
@@ -384,14 +387,7 @@ class Release(Record):
         True
 
         """
-        _, covariance = self._encoded()
-        variances = np.diag(covariance)
-        flat = variances <= MIN_VARIANCE
-        deviations = np.sqrt(np.where(flat, 1.0, variances))
-        correlation = covariance / np.outer(deviations, deviations)
-        correlation[flat, :] = correlation[:, flat] = 0.0
-        np.fill_diagonal(correlation, 1.0)
-        return np.clip(correlation, -1.0, 1.0)
+        return _correlation(self._coherent()[1])
 
     @property
     def uninformative(self) -> bool:
@@ -416,7 +412,7 @@ class Release(Record):
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
-        correlation = self.correlation()
+        correlation = _correlation(self._encoded()[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
     @property
@@ -448,6 +444,23 @@ class Release(Record):
 
         """
         return np.array([feature.scale for feature in self.schema.variables])
+
+    def _coherent(self) -> tuple[Matrix, Matrix]:
+        """Compute the coherent means and covariances of the encoded features, once.
+
+        Without denoising, the estimate stays as it is.
+        """
+        if COHERENT not in self.memory:
+            mean, covariance = self._encoded()
+            if self.denoise != "none":
+                noise = np.ones(len(mean))
+                if self.linear_map is not None:
+                    at = [j for j, one in enumerate(self.schema.features) if one.variable]
+                    noise = np.linalg.norm(np.linalg.inv(self.linear_map), axis=1)[at]
+                mean, covariance = coherent_moments(self.schema, mean, covariance, noise)
+            self.memory[COHERENT] = mean, covariance
+        found: tuple[Matrix, Matrix] = self.memory[COHERENT]
+        return found
 
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Compute the mean and the covariance of the encoded features.
@@ -731,11 +744,23 @@ class Release(Record):
                 )
                 for name, mean, own in figures
             ]
+            means = with_other(self.schema, self.mean(), means, deviation=1)
             left = max(len(means) - MAX_FULL_ROWS, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
+
+
+def _correlation(covariance: Matrix) -> Matrix:
+    """Return the correlations of a covariance, with 0 beside a variance that is 0."""
+    variances = np.diag(covariance)
+    flat = variances <= MIN_VARIANCE
+    deviations = np.sqrt(np.where(flat, 1.0, variances))
+    correlation = covariance / np.outer(deviations, deviations)
+    correlation[flat, :] = correlation[:, flat] = 0.0
+    np.fill_diagonal(correlation, 1.0)
+    return np.clip(correlation, -1.0, 1.0)
 
 
 def load(path: str | Path) -> Release:
