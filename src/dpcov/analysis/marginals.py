@@ -30,10 +30,9 @@ NODES = np.linspace(-8.5, 8.5, 2049)  # Positions of the quantiles of a number, 
 MIXED_WEIGHT = 0.05
 MIN_VARIANCE = 1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
 MAX_VALUES = 1000  # Largest number of values of a whole number whose probabilities are computed.
-TAIL_DEVIATIONS = (
-    40.0  # Distance of the largest whole number from the mean, in standard deviations.
-)
-BISECTIONS = 50
+# Distance of the largest whole number from the mean, in standard deviations.
+TAIL_DEVIATIONS = 40.0
+BISECTIONS = 50  # Number of halvings of the logarithm of a variance.
 
 
 @dataclass(frozen=True, slots=True)

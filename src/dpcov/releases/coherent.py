@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 # Largest negative eigenvalue that counts as a rounding error, as a fraction of the largest one.
 ROUNDING_FRACTION = 1e-14
-# Largest number of alternating projections for at most MAX_REPEATED_FEATURES features. A
-# larger matrix gets one projection, because each one costs a decomposition.
+# Largest number of alternating projections. A matrix with more than MAX_REPEATED_FEATURES features
+# gets one projection, because each one costs a decomposition.
 MAX_ROUNDS = 10
 MAX_REPEATED_FEATURES = 300
 SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction of all changes.
