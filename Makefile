@@ -64,6 +64,7 @@ prose: .venv/ready-lint ## Check the prose of documentation, docstrings, comment
 types: .venv/ready-lint ## Check types
 	$(BIN)/mypy
 	MYPYPATH=src $(BIN)/mypy tests/typing_cases.py
+	$(BIN)/mypy --config-file tools/mypy.ini
 
 data: .venv/ready-bench ## Download the public tables that the repository does not contain
 	$(BIN)/python benchmarks/fetch.py
@@ -71,9 +72,9 @@ data: .venv/ready-bench ## Download the public tables that the repository does n
 # The scripts of benchmarks/ by their file names: make bench NAME=missing. Those that measure scaling need all
 # BLAS threads, the others have one.
 NAME ?= bench
-ALL_THREADS := bench scaling engines csv_files frames
-IN_FOLDERS := PYTHONPATH=benchmarks:experiments:benchmarks/arena:tests
-script = $(firstword $(wildcard benchmarks/$(NAME).py benchmarks/arena/$(NAME).py examples/$(NAME).py))
+ALL_THREADS := bench scaling engines frames
+IN_FOLDERS := PYTHONPATH=benchmarks:experiments:benchmarks/mechanisms:tests
+script = $(firstword $(wildcard benchmarks/$(NAME).py benchmarks/mechanisms/$(NAME).py examples/$(NAME).py))
 
 bench: .venv/ready-bench .venv/ready-test ## Run a script of benchmarks/ (NAME=missing ARGS=...)
 	$(if $(script),,$(error There is no script $(NAME) in benchmarks/))
@@ -86,16 +87,17 @@ entrants: .venv/ready-bench ## Measure errors now, at an earlier commit and of o
 		$(if $(SEEDS),--seeds $(SEEDS))
 
 # Targets of version 0.2 and the scripts that they ran. They go in version 0.5.
-FORMER := ways bench-scaling peers arena frontier estimates judge notebooks csv reads persons spark accuracy engines \
-	frames analysis discriminant precision denoising pictures plan-calibration ridge-comparison calibration \
-	interval-coverage tried missing counts mahalanobis report-picture
+FORMER := ways bench-scaling peers arena estimates judge notebooks reads persons spark accuracy engines \
+	frames denoising pictures plan-calibration ridge-comparison calibration interval-coverage missing \
+	mahalanobis report-picture
 bench-scaling: NAME = scaling
-csv: NAME = csv_files
+arena: NAME = mechanism_benchmark
 arena: ARGS = --processes 2
+judge: NAME = acceptance
 judge: ARGS = $(PART)
 calibration: ARGS = $(PART) $(SEEDS)
 estimates: ARGS = $(BEFORE) $(if $(SEEDS),--seeds $(SEEDS))
-$(filter-out bench-scaling csv,$(FORMER)): NAME = $(subst -,_,$@)
+$(filter-out bench-scaling arena judge,$(FORMER)): NAME = $(subst -,_,$@)
 $(FORMER):
 	@echo "make $@ is deprecated: use make bench NAME=$(NAME)$(if $(ARGS), ARGS=\"$(ARGS)\")" >&2
 	@$(MAKE) --no-print-directory bench NAME=$(NAME) ARGS="$(ARGS)"

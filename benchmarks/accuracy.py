@@ -47,8 +47,8 @@ ZCDP_BARS = {
 class RememberedRows(Rows):
     """Data source that caches each answer, so that a mechanism can run many times."""
 
-    def __init__(self, *door: Any, **options: Any) -> None:
-        super().__init__(*door, **options)
+    def __init__(self, *source: Any, **options: Any) -> None:
+        super().__init__(*source, **options)
         self.answers: dict[float | None, list[SecondMoment]] = {}
         self.counts: dict[tuple[float, ...], Any] = {}
 

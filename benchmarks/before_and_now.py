@@ -1,6 +1,6 @@
 """Measure errors of released results: defaults, goals, mechanisms, an earlier version, and peers.
 
-Run it with `make entrants PART=tune BEFORE=results/entrants/door`.
+Run it with `make entrants PART=tune BEFORE=results/methods/fa440cd`.
 
 Each method releases each table of a part (`tables.toml`) at six budgets, with two exceptions:
 
@@ -10,8 +10,8 @@ Each method releases each table of a part (`tables.toml`) at six budgets, with t
 
 `BEFORE` is the folder of an earlier version: use `git archive COMMIT`, then
 `pip install --no-deps --target`. A cell is a table at a budget. The file
-`results/entrants-PART.json` keeps the errors of each cell by seed. The script does not repeat
-releases that are in the file. The script `judge.py` summarises the errors.
+`results/methods-PART.json` keeps the errors of each cell by seed. The script does not repeat
+releases that are in the file. The script `acceptance.py` summarises the errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from matrix_errors import captured, correlations, relative, ridge_error
 
-from judged_tables import PARTS, Table, table_named
+from benchmark_tables import PARTS, Table, table_named
 from results import Kept
 from whole_matrix import PEERS, answer
 
@@ -49,7 +49,7 @@ GOALS = {
     "before": ("relative", "correlation", "regression"),
 }
 # What each asks for, at the kinds of budget that it takes.
-ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
+METHODS: dict[str, dict[str, dict[str, str]]] = {
     **{of: {"epsilon": {}, "rho": {}} for of in GOALS},
     **{
         f"{of}, {goal}": {kind: {"goal": goal} for kind in ("epsilon", "rho")}
@@ -71,10 +71,10 @@ ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
     },
     **{name: {kind: {} for kind in kinds} for name, kinds in PEERS.items()},
 }
-JUDGED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
-ERRORS = ("count", "pca", *JUDGED)
+COMPARED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
+ERRORS = ("count", "pca", *COMPARED)
 # Methods of each part. Wide tables use only methods that need at most a minute for a release.
-WIDE = [one for one in ENTRANTS if not one.startswith("before, ")] + ["before, regression"]
+WIDE = [one for one in METHODS if not one.startswith("before, ")] + ["before, regression"]
 FEW = {HEAVY: ["now"], FORMER: ["now", "now, frobenius", "before"]}
 FEW |= dict.fromkeys(("wide-tune", "wide"), WIDE)
 TARGETS, MOST = 3, 100.0  # number of regressed columns; largest error, in sampling errors
@@ -120,7 +120,7 @@ class Truth(NamedTuple):
 
 
 def errors(answer: Any, truth: Truth) -> dict[str, float]:
-    """Of each kind, of a release's count, means and covariance."""
+    """Return the error of each kind, from a release's count, means and covariance."""
     count, means, covariance, *_ = answer
     means, whole = means / truth.units, covariance / np.outer(truth.units, truth.units)
     kept = truth.deviations > 0
@@ -172,17 +172,17 @@ def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row
 
     Budgets at which the method refuses have no row.
     """
-    part, name, entrant, seeds, before = job
-    table, kinds = table_named(name), ENTRANTS[entrant]
+    part, name, method, seeds, before = job
+    table, kinds = table_named(name), METHODS[method]
     budgets = [at for at in (FOURFOLD if part == HEAVY else BUDGETS) if at[0] in kinds]
     asked = [{**kinds[kind], kind: size, "seed": seed} for kind, size in budgets for seed in seeds]
-    if entrant.startswith(("now", "before")):
-        answers = released(table, asked, before if entrant.startswith("before") else None, part)
+    if method.startswith(("now", "before")):
+        answers = released(table, asked, before if method.startswith("before") else None, part)
     else:
-        answers = [answer(entrant, name, one) for one in asked]
+        answers = [answer(method, name, one) for one in asked]
     rows, truth = [], Truth.of(table)
     for at, (kind, size) in enumerate(budgets):
-        place = {"table": name, "entrant": entrant, "rows": len(table.frame), kind: size}
+        place = {"table": name, "method": method, "rows": len(table.frame), kind: size}
         found = answers[at * len(seeds) : (at + 1) * len(seeds)]
         words = sorted({one for one in found if isinstance(one, str)})
         rows.append({**place, "seeds": list(seeds), "refused": words})
@@ -198,7 +198,7 @@ def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row
 
 
 def released(table: Table, asked: list[Row], place: str | None, part: str) -> list[Any]:
-    """Answers to requests by the version that is installed in a place; by this one, if in none."""
+    """Return the answers of the version that is installed in `place`, or of this version."""
     schema = table.declared(before=bool(place))
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("releases_of.py"))],
@@ -215,17 +215,17 @@ def main() -> int:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--before", help="where the earlier version is installed")
     parser.add_argument("--seeds", type=int, default=50)
-    parser.add_argument("--entrants", nargs="*", choices=ENTRANTS)
+    parser.add_argument("--methods", nargs="*", choices=METHODS)
     parser.add_argument("--tables", nargs="*", help="only these")
     asked = parser.parse_args()
-    there_are = [one for one in ENTRANTS if asked.before or not one.startswith("before")]
-    entrants = asked.entrants or FEW.get(asked.part, there_are)
-    kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
-    there = {(row["table"], row["entrant"], seed) for row in kept.go_on() for seed in row["seeds"]}
+    there_are = [one for one in METHODS if asked.before or not one.startswith("before")]
+    methods = asked.methods or FEW.get(asked.part, there_are)
+    kept = Kept(f"methods-{asked.part}.json", f"make entrants PART={asked.part}")
+    there = {(row["table"], row["method"], seed) for row in kept.go_on() for seed in row["seeds"]}
     jobs = []
-    for table, entrant in product(asked.tables or PARTS[asked.part], entrants):
-        left = tuple(s for s in range(asked.seeds) if (table, entrant, s) not in there)
-        jobs += [(asked.part, table, entrant, left, asked.before)] if left else []
+    for table, method in product(asked.tables or PARTS[asked.part], methods):
+        left = tuple(s for s in range(asked.seeds) if (table, method, s) not in there)
+        jobs += [(asked.part, table, method, left, asked.before)] if left else []
     kept.pooled(measured, jobs)
     return int(not kept.done())
 

@@ -186,7 +186,7 @@ def many_columns(path: Path, n: int, d: int, group: int, spent: list[Any]) -> It
 
 
 def wide(path: Path, spent: list[Any]) -> Iterator[Any]:
-    """2000 columns: matrices of each worker beyond one row group; noise, gate and denoising."""
+    """Measure 2000 columns, where the matrices of a worker exceed one row group."""
     import dpcov
 
     write_numeric(path, *WIDE, group=10_000)

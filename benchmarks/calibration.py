@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dpcov
+from benchmark_tables import PARTS, Table, table_named
 from calibration_summary import CONTROLS, beyond, summary, unnoticed
 from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
@@ -37,7 +38,6 @@ from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic
 from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
-from judged_tables import PARTS, Table, table_named
 from results import Kept, show
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ BUDGETS: list[tuple[str, dict[str, float]]] = [
 GOALS = ("frobenius", "correlation", "regression")
 RELATIONS = ("add-remove", "replace-one")
 PLAIN = ("mean", "covariance", "correlation")
-TARGETS, LEVEL, ORACLE = 3, 0.95, 3.92
+TARGETS, LEVEL, REFERENCE_SDS = 3, 0.95, 3.92
 
 # Tables with 108 features have fewer releases, by the factor FEWER.
 SLOW, FEWER = ("levels", "adult hours"), 5
@@ -104,7 +104,7 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
     for of, every in zip((*PLAIN, "OLS", "ridge"), zip(*found, strict=True), strict=False):
         row: Row = {**place, "seeds": seeds, "releases": len(found), "statistic": of}
         least = rows_held(budget) * changes[of] if of in changes else None
-        if (figures := judged(every, least)) is not None:  # one column has no correlations
+        if (figures := figures_of(every, least)) is not None:  # one column has no correlations
             row |= figures | {"time": float(np.median(times)), "unseen": float(np.mean(unseen))}
             rows.append(row | {"OLS answers": float(np.mean(answers)) if of == "OLS" else None})
     return rows
@@ -144,14 +144,14 @@ def shortened(release: Release, rows: Matrix) -> Matrix:
 def outcomes(
     release: Release, rows: Matrix, targets: list[str], seed: int
 ) -> tuple[list[Outcome], float]:
-    """What is said of each statistic, and whether it is true; CPU seconds of the account."""
+    """Return the stated and the true figures of each statistic, and the CPU seconds."""
     statistics: list[Statistic] = [STATISTICS[of] for of in PLAIN]
     statistics += [Coefficients(target, None) for target in targets]
     statistics += [Coefficients(target, None, _penalties(release, target)) for target in targets]
     begun = time.process_time()
-    account = told(release, statistics, seed)
+    account = reported(release, statistics, seed)
     seconds = time.process_time() - begun
-    controls = [told(other, statistics, seed) for other in controlled(release)]
+    controls = [reported(other, statistics, seed) for other in controlled(release)]
     without = account if release.lengths is None else controls[-1]
     draws = np.random.default_rng(seed)
     alone = several_intervals(
@@ -189,19 +189,19 @@ def _penalties(release: Release, target: str) -> tuple[float, ...]:
     return (PENALTY,) * len(target_and_features(release, target, None)[1])
 
 
-def told(release: Release, statistics: list[Statistic], seed: int) -> list[Stated]:
+def reported(release: Release, statistics: list[Statistic], seed: int) -> list[Stated]:
     return stated(release, statistics, False, np.random.default_rng(seed))
 
 
 def controlled(release: Release) -> list[Release]:
-    """With half of its noise; where there are counts of rows by length, without them."""
+    """Return wrong copies of a release: with half of its noise, and without its norm histogram."""
     assert release.noise is not None
     halved = replace(release, noise=release.noise.rescaled(0.5))
     return [halved] if release.lengths is None else [halved, replace(release, lengths=None)]
 
 
 def units(release: Release, whole: Matrix, targets: list[str]) -> list[Matrix]:
-    """What entries of each statistic are counted in: true deviations, so that none is large."""
+    """Return the unit of each entry: a true deviation, so that no entry is large."""
     low, high = np.tril_indices(len(release.columns))
     deviations = np.sqrt(STATISTICS["covariance"].values(release, whole[None])[0][low == high])
     found = [deviations, deviations[low] * deviations[high], np.ones(len(low))]
@@ -224,33 +224,34 @@ def together(found: list[Outcome]) -> list[Outcome]:
     return [{key: np.concatenate([one[key] for one in found]) for key in found[0]}] if found else []
 
 
-def judged(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | None:
-    """Figures of a statistic, from its outcomes in all releases of a cell; None if it has none.
+def figures_of(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | None:
+    """Compute the figures of a statistic from its outcomes in all releases of a cell.
 
-    `least` is the length that private intervals have at least.
+    `least` is the smallest possible width of private intervals. The result is None if the statistic
+    has no outcomes.
     """
     each = {key: np.array([one[key] for one in releases]) for key in releases[0]}
     real, stated, by_noise = (
         np.sqrt(np.mean(each[key] ** 2, axis=0)) for key in ("error", "deviation", "by noise")
     )
     kept = np.isfinite(real) & (real > ROUNDING * np.abs(each["truth"][0]))
-    told = kept & np.isfinite(stated)
+    reported = kept & np.isfinite(stated)
     if not kept.any():
         return None
     row: Row = {
         key: float(each[key][:, kept].mean()) if key in each else None
         for key in ("covered", "guaranteed", *CONTROLS)
     }
-    oracle = ORACLE * real[kept]
-    over = each["width"].mean(axis=0)[kept] / oracle
-    alone = ORACLE * np.sqrt(np.mean(each["its error"] ** 2, axis=0))[kept]
+    reference_width = REFERENCE_SDS * real[kept]
+    over = each["width"].mean(axis=0)[kept] / reference_width
+    alone = REFERENCE_SDS * np.sqrt(np.mean(each["its error"] ** 2, axis=0))[kept]
     its = float(np.median(each["its width"].mean(axis=0)[kept] / alone))
     return row | {
         "width": float(np.median(over)),
         "guaranteed width": None if np.isnan(its) else its,  # none of a variance below 0
-        "certified": None if least is None else float(np.median(least[kept] / oracle)),
-        "real/stated": _over(real[told], stated[told]),
-        "by noise": _over(by_noise[told], stated[told]),
+        "certified": None if least is None else float(np.median(least[kept] / reference_width)),
+        "real/stated": _over(real[reported], stated[reported]),
+        "by noise": _over(by_noise[reported], stated[reported]),
     }
 
 

@@ -24,12 +24,12 @@ CHANCES = np.linspace(0.0, LEVEL, 2000)
 
 
 def rows_held(budget: dict[str, float]) -> float:
-    """The sum over k of the least probability to hold the figure of k rows more."""
+    """Return the sum of `held` over k rows."""
     return sum(held(k, **budget) for k in range(1, MOST))
 
 
 def held(k: int, epsilon: float = 0.0, delta: float = 0.0, rho: float = 0.0) -> float:
-    """Of what is held with `LEVEL` at a table, the least chance at one that is k rows away."""
+    """Return the least chance, k rows away, of an event that has the chance `LEVEL`."""
     if rho:
         possible = np.ones(len(CHANCES), bool)
         for order in ORDERS:  # Bun and Steinke 2016: k rows have k^2 rho
@@ -43,7 +43,7 @@ def held(k: int, epsilon: float = 0.0, delta: float = 0.0, rho: float = 0.0) -> 
 
 
 def _divergence(p: Vector | float, q: Vector | float, order: float) -> Vector:
-    """Renyi divergence of two laws of an event with these probabilities."""
+    """Return the Renyi divergence of two distributions of an event with these probabilities."""
     with np.errstate(divide="ignore", invalid="ignore"):
         powers = [a**order * b ** (1 - order) for a, b in ((p, q), (1 - p, 1 - q))]
         sums = np.where(np.equal(p, 0), powers[1], powers[0] + powers[1])
@@ -51,7 +51,7 @@ def _divergence(p: Vector | float, q: Vector | float, order: float) -> Vector:
 
 
 def effects(rows: Vector, levels: Vector) -> dict[str, Vector]:
-    """What one row may change means, covariances and correlations by, in deviations.
+    """Return the largest change of means, covariances and correlations by one row, in deviations.
 
     Parameters
     ----------
@@ -60,7 +60,6 @@ def effects(rows: Vector, levels: Vector) -> dict[str, Vector]:
         All other features are in [-1, 1].
     levels : ndarray of int, shape (p,)
         Number of the column that an indicator belongs to; -1 for all other features.
-
     """
     of_level = levels >= 0
     ends = [np.where(of_level, rows.min(axis=0), -1.0), rows.mean(axis=0)]

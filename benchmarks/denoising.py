@@ -29,9 +29,8 @@ from dpcov.mechanisms import (
 )
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
-from mahalanobis import BOUNDS, BUDGET, table
+from mahalanobis import BOUNDS, BUDGET, mahalanobis, table
 from results import Kept, show
-from whitened import mahalanobis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """Compare the errors of this version's estimates with an earlier version, for the same releases.
 
-Run it with `make bench NAME=estimates ARGS=results/entrants/a85f506`.
+Run it with `make bench NAME=estimates ARGS=results/methods/a85f506`.
 
 `BEFORE` is the folder of the earlier version: use `git archive COMMIT`, then
 `pip install --no-deps --target`. The earlier version releases the tables of two parts by mechanisms
@@ -9,7 +9,7 @@ them again.
 
 A cell is a table, a mechanism and a budget. A cell counts as detectable if this version's error is
 below the error of the zero estimate (no correlations, or no moment). The script tests single cells
-against a threshold in the same way as `judge.py`.
+against a threshold in the same way as `acceptance.py`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import numpy as np
 from matrix_errors import correlations
 
 import dpcov
+from acceptance import Cell, Logs, Pair, beyond, log_ratio, said
 from before_and_now import BUDGETS, PURE, RHO, Truth, errors, released, rounded
+from benchmark_tables import PARTS, table_named
 from dpcov.denoise import denoise
 from dpcov.releases import VoidReleaseWarning
-from judge import Cell, Logs, Pair, beyond, log_ratio, said
-from judged_tables import PARTS, table_named
 from results import Kept, show, write
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def measured(job: tuple[str, str, int, str]) -> list[Row]:
             rows.append(row | {"refused": refused, "nothing": nothing(truth)})
             if not refused:
                 again = [estimated(Path(one["out"])) for one in asked[at * seeds :][:seeds]]
-                for of, told in (("before", found), ("now", again)):
-                    each = [errors(one, truth) for one in told]
+                for of, reported in (("before", found), ("now", again)):
+                    each = [errors(one, truth) for one in reported]
                     rows[-1][of] = {key: rounded(one[key] for one in each) for key in FIGURES}
     return rows
 
@@ -125,10 +125,10 @@ def main() -> int:
     single = beyond([pair for figure in FIGURES for pair in found[figure]], MOST)
     show("This version's errors over the earlier one's", ratios)
     show("Cells", single[:20])
-    told = [{"part": "means", **row} for row in ratios]
-    told += [{"part": "cells", **row} for row in single]
-    write("estimates.json", "make bench NAME=estimates", told)
-    return int(not kept.done() or not all(row["ok"] for row in told))
+    reported = [{"part": "means", **row} for row in ratios]
+    reported += [{"part": "cells", **row} for row in single]
+    write("estimates.json", "make bench NAME=estimates", reported)
+    return int(not kept.done() or not all(row["ok"] for row in reported))
 
 
 if __name__ == "__main__":

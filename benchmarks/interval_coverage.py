@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 import dpcov
+from benchmark_tables import PARTS, Table, table_named
 from calibration import encoded, flat, moment, within
 from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
 from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic, eigenvalues
-from judged_tables import PARTS, Table, table_named
 from results import Kept, show, write
 
 COUNTS = (200, 2000, 20_000)
@@ -32,7 +32,7 @@ BUDGETS: tuple[tuple[str, dict[str, float]], ...] = (
 )
 REPEATS = 10
 TABLES = [name for name in PARTS["tune"] if name != "levels"]  # whose 108 features take too long
-STATISTICS: dict[str, Statistic] = {
+COVERED: dict[str, Statistic] = {
     **STATISTICS,
     "eigenvalues of correlations": eigenvalues(correlation=True),
 }
@@ -70,9 +70,9 @@ def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
     """Yield for each statistic the covered entries and the trusted entries."""
     generator = np.random.default_rng(seed)
     whole = moment(release, encoded(table, release))[None]
-    asked = list(STATISTICS.values())
+    asked = list(COVERED.values())
     made = several_intervals(release, asked, LEVEL, generator=generator)
-    for (of, statistic), one in zip(STATISTICS.items(), made, strict=True):
+    for (of, statistic), one in zip(COVERED.items(), made, strict=True):
         truth, low, high = statistic.values(release, whole)[0], flat(one.low), flat(one.high)
         once = np.isfinite(truth) & ((of != "correlation") | (np.abs(truth) < 1 - ROUNDING))
         yield of, within(truth, low, high)[once], flat(one.trusted)[once]

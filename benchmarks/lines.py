@@ -24,7 +24,7 @@ SILENT = {
 
 def code_lines(source: str) -> int:
     """Return the number of lines with a token that is neither a comment nor a docstring."""
-    told = {
+    reported = {
         line
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
@@ -35,7 +35,7 @@ def code_lines(source: str) -> int:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in SILENT:
             held.update(range(token.start[0], token.end[0] + 1))
-    return len(held - told)
+    return len(held - reported)
 
 
 def package(path: Path) -> str:

@@ -23,7 +23,6 @@ from dpcov.mechanisms import HeavyTailed, Mechanism, Preconditioned
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from results import Kept, show
-from whitened import mahalanobis
 
 Matrix = NDArray[np.float64]
 
@@ -45,6 +44,11 @@ RUNS: tuple[tuple[Mechanism, str], ...] = (
     (Preconditioned(), "none"),
     (HeavyTailed(), "given"),
 )
+
+
+def mahalanobis(covariance: Matrix, round_map: Matrix) -> float:
+    """Return ||R S R' - I||_F, where R maps the true covariance to the identity."""
+    return float(np.linalg.norm(round_map @ covariance @ round_map.T - np.eye(len(covariance))))
 
 
 def table(law: str, n: int, condition: float, seed: int) -> tuple[Matrix, Matrix]:

@@ -136,7 +136,7 @@ def _opendp() -> Any:
 
 
 def installed(methods: dict[str, tuple[str, Release]]) -> dict[str, tuple[str, Release]]:
-    """Those whose library is there, with the generator that OpenDP needs for arrays."""
+    """Return the methods whose library is installed. OpenDP also needs randomgen for arrays."""
     absent = {name for name in ("diffprivlib", "opendp", "randomgen") if not find_spec(name)}
     needed = {"opendp": {"opendp", "randomgen"}}
     found = {name: m for name, m in methods.items() if not absent & needed.get(m[0], {m[0]})}

@@ -30,7 +30,11 @@ NODES = 120
 
 
 def log_density(l1: float, l2: float, d: int, epsilon: float, *, exact: bool) -> LogDensity:
-    """Log density of a drawn direction; ``exact``: of the Bingham law, else of what is drawn."""
+    """Return the log density of a drawn direction.
+
+    If `exact` is True, this is the Bingham density; otherwise it is the density of the other
+    library.
+    """
     top = max(l1, l2, 0.0)
     a1, a2, a3 = (epsilon / 4 * (top - eigenvalue) for eigenvalue in (l1, l2, 0.0))
     b = brentq(
@@ -47,7 +51,7 @@ def log_density(l1: float, l2: float, d: int, epsilon: float, *, exact: bool) ->
 
 
 def mean_square(eigenvalues: Sequence[float], epsilon: float, *, exact: bool) -> float:
-    """Mean of u_1^2 where only the first eigenvalue may differ from 0."""
+    """Return the mean of u_1^2. Only the first eigenvalue may differ from 0."""
     d = len(eigenvalues)
     p, q, weights = squares(d)
     density = np.exp(log_density(eigenvalues[0], 0.0, d, epsilon, exact=exact)(p, q))

@@ -64,7 +64,7 @@ def schema_for(max_rows: int | None) -> Schema:
 
 
 def covariance_of(moment: SecondMoment) -> Matrix:
-    """Covariance of the rows that count, without noise, in units of half-ranges."""
+    """Return the covariance of the used rows without noise, in half-ranges."""
     lattice, sums = moment.lattice, moment.units.astype(np.float64)
     mean = sums[:-1, -1] / sums[-1, -1] * lattice.intercept_units
     second = sums[:-1, :-1] / sums[-1, -1] * lattice.intercept_units**2

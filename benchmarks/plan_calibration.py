@@ -141,7 +141,7 @@ TABLES: dict[str, Callable[[], Halves]] = {
 
 
 def guesses(rows: RememberedRows) -> dict[str, Assumptions]:
-    """The defaults, and what somebody would suppose who knows another table of the kind."""
+    """Return the compared assumptions, from the defaults to a release of the same kind of table."""
     schema, moment = rows.schema, rows.second_moments()[0]
     exact = moment.units.astype(float) * moment.lattice.step**2 / moment.unit_count
     encoded_means = exact[:-1, -1] / np.sqrt(exact[-1, -1])
@@ -227,7 +227,7 @@ def _automatic(schema: Schema, budget: Budget) -> Mechanism:
 
 
 def compared(name: str, halves: Halves, epsilon: float) -> Iterator[dict[str, Any]]:
-    """Ratios for what ``auto`` takes, and for one of known noise."""
+    """Yield the ratios for the mechanism that `auto` chooses, and for `matrix-laplace`."""
     automatic = _automatic(halves.rows.schema, PureDP(epsilon))
     rows, supposed = halves.rows, guesses(halves.known)
     for mechanism in dict.fromkeys([automatic, MatrixLaplace()]):

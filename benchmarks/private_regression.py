@@ -39,11 +39,11 @@ class Moments:
 def adassp(
     moments: Moments, epsilon: float, delta: float, generator: np.random.Generator, *, tight: bool
 ) -> Vector:
-    """Wang 2018 (Revisiting differentially private linear regression), Algorithm 2.
+    """Run Algorithm 2 of Wang 2018 (Revisiting differentially private linear regression).
 
-    Add/remove. As published, each of three Gaussian mechanisms is given (epsilon, delta) / 3 and
-    the multiplier sqrt(log(6/delta)) / (epsilon/3). `tight`: the same algorithm with the exact
-    curve of all three together.
+    The relation is add/remove. As published, each of three Gaussian mechanisms gets (epsilon,
+    delta) / 3 and the multiplier sqrt(log(6/delta)) / (epsilon/3). If `tight` is True, the exact
+    privacy curve of all three calibrates the noise.
     """
     d = len(moments.gram)
     log = np.log(6 / delta)
@@ -66,10 +66,11 @@ def adassp(
 def output_perturbation(
     moments: Moments, alpha: float, epsilon: float, generator: np.random.Generator
 ) -> Vector:
-    """Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1, with proved constants; replace-one.
+    """Run Algorithm 1 of Chaudhuri, Monteleoni and Sarwate 2011 with proved constants.
 
-    Rows are shortened to norm at most 1 in all, (a, y) / sqrt(length^2 + 1), as the sensitivity
-    (`amin2019.perturbation`) wants; one common factor leaves the model as it is.
+    The relation is replace-one. The sensitivity (`amin2019.perturbation`) needs rows of norm at
+    most 1. Rows are therefore scaled by one common factor, (a, y) / sqrt(length^2 + 1), which does
+    not change the model.
     """
     n, whole = moments.count, moments.length**2 + 1
     solved = moments.ridge(2 * alpha * n * whole)

@@ -58,14 +58,18 @@ def levels() -> list[np.ndarray]:
 
 
 def schema(names: list[str]) -> Schema:
-    """Columns whose names begin with l are of levels."""
+    """Return a schema. Columns whose names begin with l are categorical."""
     number = {"kind": "numeric", "lower": 0, "upper": 150}
     level = {"kind": "categorical", "levels": LEVELS}
     return Schema.parse({"columns": {n: level if n[0] == "l" else number for n in names}})
 
 
 def objects() -> pd.DataFrame:
-    """Three columns of texts, one of whole ones, two of floats, two of all that, two of levels."""
+    """Return a table of objects.
+
+    Three columns contain texts, one contains integers, two contain floats, two contain all of these
+    types, and two contain levels.
+    """
     rng = np.random.default_rng(2)
     makes = [str, str, str, lambda cell: str(int(cell)), float, float]
     mixed = [str, float, int, lambda _: None, lambda _: float("nan")]
@@ -145,7 +149,7 @@ TYPES = {"REAL": range(4), "INTEGER": range(4, 6), "NUMERIC": range(6, 8)}
 
 
 def stored() -> dict[str, np.ndarray]:
-    """Four columns of floats, two of integers, two of decimals, two of levels."""
+    """Return four columns of floats, two of integers, two of decimals and two of levels."""
     columns = {f"x{j}": cells for j, cells in enumerate(numbers())}
     columns |= {name: np.rint(columns[name]).astype(np.int64) for name in ("x4", "x5")}
     return columns | dict(zip(("l0", "l1"), levels(), strict=True))
@@ -209,8 +213,8 @@ def in_postgres(link: str) -> Iterator[Cell]:
 
 def cpu_of_sessions(server: int) -> float:
     """Return CPU seconds of the server's processes that have ended."""
-    told = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[13]) + int(told[14])) / os.sysconf("SC_CLK_TCK")
+    reported = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
+    return (int(reported[13]) + int(reported[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:

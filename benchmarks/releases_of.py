@@ -31,8 +31,8 @@ def answer(frame: Any, schema: dict[str, Any], asked: dict[str, Any], stating: b
         made = dpcov.release(frame, schema=dpcov.Schema.parse(schema), **asked)
         if out is not None:
             made.save(out)
-        told = made.count(), made.mean(), made.covariance(), time.perf_counter() - began
-        return (*told, stated(made, asked["seed"])) if stating else told
+        reported = made.count(), made.mean(), made.covariance(), time.perf_counter() - began
+        return (*reported, stated(made, asked["seed"])) if stating else reported
     except Exception as error:  # of any version; a refusal is an outcome
         return f"{type(error).__name__}: {error}"
 

@@ -23,7 +23,6 @@ import numpy as np
 
 import datasets
 from accuracy import RememberedRows
-from discriminant import ADULT_BOUNDS
 from dpcov import ridge
 from dpcov.analysis.features import new_rows
 from dpcov.core.entropy import Entropy, simulation_generator
@@ -54,6 +53,14 @@ WINE_BOUNDS = [
     *((11, 15), (0, 6), (1, 4), (10, 30), (70, 170), (0, 4), (0, 6)),
     *((0, 0.7), (0, 4), (1, 14), (0.4, 2), (1, 4), (200, 1800)),
 ]
+ADULT_BOUNDS = {
+    "age": (0, 100),
+    "fnlwgt": (0, 1_500_000),
+    "education-num": (1, 16),
+    "capital-gain": (0, 20_000),
+    "capital-loss": (0, 5_000),
+    "hours-per-week": (1, 99),
+}
 AIRFOIL_BOUNDS = [(0, 20_000), (0, 25), (0, 0.35), (30, 75), (0, 0.06), (100, 145)]
 DIABETES_BOUNDS = {
     "age": (18, 90), "sex": (1, 2), "bmi": (15, 45), "bp": (60, 140), "s1": (90, 310),
@@ -224,7 +231,7 @@ class Split:
 
 
 def on_split(job: tuple[str, int]) -> list[tuple[float, str, float]]:
-    """(epsilon, method, R^2) of everything on one split."""
+    """Return (epsilon, method, R^2) for every method on one split."""
     name, seed = job
     split = Split(task_named(name), seed)
     moments = split.moments()

@@ -132,13 +132,13 @@ def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any
 
 
 def fits(row: dict[str, Any]) -> bool:
-    """Whether the sums are the local ones, and as large as the model says."""
+    """Return True if the sums equal the local sums and have the predicted size."""
     bytes_fit = row["sums_mb"] == row["sums_mb_expected"]
     return row["same_as_local"] and bytes_fit and row["to_driver_mb"] <= row["to_driver_mb_at_most"]
 
 
 def at_large(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The model's figures for many rows, with the CPU of the two largest sizes' difference."""
+    """Predict the figures for many rows, with the CPU time per row from the two largest sizes."""
     *_, fewer, more = rows
     per_row = (more["cpu_s"] - fewer["cpu_s"]) / (more["rows"] - fewer["rows"])
     size = LARGE * 8 * COLUMNS

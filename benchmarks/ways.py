@@ -43,7 +43,7 @@ BARS = {
     "mechanisms and pyarrow imported by dpcov.load": 0,
     "entries at the top of src/dpcov": 16,
 }
-TOLD = """
+IMPORTS = """
 import sys, dpcov
 
 dpcov.load(sys.argv[1])
@@ -165,7 +165,7 @@ def watched(arguments: list[str]) -> Watch:
 
 
 def twice(built: list[tuple[bool, Any]]) -> list[Any]:
-    """Laws that were built though an equal one was there."""
+    """Return the noise distributions that were built although an equal one existed."""
     seen: list[Any] = []
     again = []
     for _, law in built:
@@ -177,7 +177,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         watch = watched(write_table(folder))
-        asked = [sys.executable, "-c", TOLD, str(folder / "t.json")]
+        asked = [sys.executable, "-c", IMPORTS, str(folder / "t.json")]
         imported, heavy, *names = subprocess.run(
             asked, check=True, capture_output=True, text=True
         ).stdout.split()

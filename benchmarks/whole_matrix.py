@@ -1,4 +1,4 @@
-"""Run peers that release a whole matrix on the tables of `judged_tables`.
+"""Run peers that release a whole matrix on the tables of `benchmark_tables`.
 
 The peers are the papers' algorithms (`paper_methods`) and entrywise noise, under add/remove. The
 rows are centred at the midpoints of their bounds, in units of half-ranges. An intercept makes
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from arena_tables import Contest
+from mechanism_tables import PreparedTable
 from paper_methods import (
     by_hand,
     clipped,
@@ -24,11 +24,11 @@ from paper_methods import (
 )
 
 from accuracy import RememberedRows
+from benchmark_tables import table_named
 from dpcov.core.privacy import ZCDP, Neighbors, PureDP
 from dpcov.errors import DpcovError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_source
-from judged_tables import table_named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,38 +64,40 @@ BY_HAND = {
 
 
 @cache
-def contest_named(name: str) -> Contest:
+def prepared_named(name: str) -> PreparedTable:
     table = table_named(name)
     schema = Schema.parse(table.declared())
-    door = RememberedRows(schema, open_source(table.frame, FileOptions(), ()), threads=1)
-    return Contest(name, "judged", door, door)
+    source = RememberedRows(schema, open_source(table.frame, FileOptions(), ()), threads=1)
+    return PreparedTable(name, "benchmark", source, source)
 
 
-def answer(entrant: str, table: str, asked: dict[str, Any]) -> Any:
+def answer(method: str, table: str, asked: dict[str, Any]) -> Any:
     """Return a method's count, means and covariance in the data's units, or a word if none exist.
 
     `entrywise` adds noise to the entries on and above the diagonal of the second moment. The rows
     have an intercept, so sums and the count get noise too. The noise is Laplace (by the l1
     sensitivity) if the budget is pure, and otherwise Gaussian (by the l2 sensitivity).
     """
-    contest, (kind, size) = contest_named(table), next(iter(asked.items()))
+    prepared, (kind, size) = prepared_named(table), next(iter(asked.items()))
     budget = PureDP(size) if kind == "epsilon" else ZCDP(size)
     field = {peer.name: peer for peer in peers()}
-    if entrant in field and not field[entrant].enters(contest):
+    if method in field and not field[method].enters(prepared):
         return "takes too long"
-    estimate = BY_HAND[kind] if entrant == ENTRYWISE else field[entrant].estimate
+    estimate = BY_HAND[kind] if method == ENTRYWISE else field[method].estimate
     try:
-        moment = estimate(contest, budget, Neighbors.ADD_REMOVE, asked["seed"])
+        moment = estimate(prepared, budget, Neighbors.ADD_REMOVE, asked["seed"])
     except DpcovError as error:
         return type(error).__name__
-    lattice, features = contest.door.lattice(), contest.door.schema.variables
-    count, means, covariance = told(moment, lattice.intercept_units * lattice.step, lattice.radius)
+    lattice, features = prepared.source.lattice(), prepared.source.schema.variables
+    count, means, covariance = answer_of(
+        moment, lattice.intercept_units * lattice.step, lattice.radius
+    )
     centers = np.array([feature.center for feature in features])
     scales = np.array([feature.scale for feature in features])
     return count, centers + scales * means, covariance * np.outer(scales, scales)
 
 
-def told(moment: Matrix, intercept: float, radius: float) -> tuple[float, Matrix, Matrix]:
+def answer_of(moment: Matrix, intercept: float, radius: float) -> tuple[float, Matrix, Matrix]:
     """Count, means and covariance, from a second moment of rows with this intercept last."""
     count = max(1.0, moment[-1, -1] / intercept**2)
     means = np.clip(moment[:-1, -1] / (count * intercept), -1, 1)

@@ -50,10 +50,10 @@ def mixed_columns() -> dict[str, list[str] | None]:
 
 def exact(path: Path, threads: int = 1) -> Any:
     """Compute the library's exact integer second moment."""
-    return door(path, threads).second_moments()[0].units
+    return source(path, threads).second_moments()[0].units
 
 
-def door(path: Path, threads: int) -> Any:
+def source(path: Path, threads: int) -> Any:
     """Open the file's rows, with bounds of three standard deviations."""
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources import open_rows
@@ -74,7 +74,7 @@ def door(path: Path, threads: int) -> Any:
 
 
 def exact_by_two(path: Path) -> Any:
-    """The same by two threads."""
+    """Compute the exact sums with two threads."""
     return exact(path, threads=2)
 
 
@@ -147,7 +147,7 @@ def floor(path: Path, threads: int = 1) -> Any:
 
 
 def floor_by_two(path: Path) -> Any:
-    """The same by two threads."""
+    """Compute the floor with two threads."""
     return floor(path, threads=2)
 
 
@@ -161,16 +161,16 @@ def floor_and_pass(path: Path) -> Any:
 
     file = pq.ParquetFile(path, buffer_size=BATCH_ROWS, pre_buffer=False)
     names, rows = file.schema_arrow.names, file.metadata.row_group(0).num_rows
-    room = np.empty((len(names) + 1, rows))
-    room[-1] = 1.0
+    buffer = np.empty((len(names) + 1, rows))
+    buffer[-1] = 1.0
     total: Any = 0.0
     for group in range(file.num_row_groups):
-        for name, out in zip(names, room, strict=False):
+        for name, out in zip(names, buffer, strict=False):
             column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
             values = column.chunk(0).to_numpy()
             np.rint(values, out=out[: len(values)])
         for start in range(0, file.metadata.row_group(group).num_rows, BLOCK_ROWS):
-            block = room[:, start : start + BLOCK_ROWS]
+            block = buffer[:, start : start + BLOCK_ROWS]
             total = block @ block.T
     return total
 

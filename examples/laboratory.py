@@ -57,7 +57,7 @@ schema = dpcov.Schema.parse(
 
 # %%
 def made_up(count: int = 5_875) -> pd.DataFrame:
-    """Two scores of one disease, and measures of the voice of which each follows the one before."""
+    """Return two scores of a disease, and measures of the voice that depend on each other."""
     rng = np.random.default_rng(1)
     shares = {"age": rng.normal(0, 0.06, count), "motor_UPDRS": rng.normal(0, 0.07, count)}
     shares["total_UPDRS"] = 0.9 * shares["motor_UPDRS"] + rng.normal(0, 0.02, count)

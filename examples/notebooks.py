@@ -20,10 +20,10 @@ MARK = re.compile(r"^# %%(?P<text> \[markdown\])?$\n?", re.MULTILINE)
 
 def cells(script: str) -> list[tuple[str, str]]:
     """Return the kind (`markdown` or `code`) and the source of each cell of a script."""
-    told = ast.get_docstring(ast.parse(script))
-    if told is None:
+    reported = ast.get_docstring(ast.parse(script))
+    if reported is None:
         raise ValueError("a story begins with a docstring")
-    title, _, rest = told.partition("\n")
+    title, _, rest = reported.partition("\n")
     found = [("markdown", f"# {title.removesuffix('.')}\n{rest}")]
     marks = list(MARK.finditer(script))
     ends = [mark.start() for mark in marks[1:]] + [len(script)]

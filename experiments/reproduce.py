@@ -35,7 +35,7 @@ def place(paper: str, *, small: bool, run: int = 0) -> str:
     return f"reproduce{'-small' if small else ''}{f'-run{run}' if run else ''}/{paper}"
 
 
-def judge(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[dict[str, Any]]:
+def checked(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[dict[str, Any]]:
     """Return a row for each claim; `ok` is True if the finding agrees with the stated verdict."""
     folder = RESULTS / where
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def main() -> int:
     for paper in asked.papers or papers():
         where = place(paper, small=asked.small, run=asked.run)
         kept = Kept(f"{where}/claims.json", f"make reproduce PAPER={paper}")
-        work = partial(judge, paper, where, small=asked.small, controls=not asked.no_controls)
+        work = partial(checked, paper, where, small=asked.small, controls=not asked.no_controls)
         kept.part(paper, work)
         show(f"Claims of {paper}", [{name: row[name] for name in COLUMNS} for row in kept.rows])
         rows += kept.rows

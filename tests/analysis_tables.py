@@ -21,7 +21,7 @@ CENTERS = {"a": 0.0, "b": 1.0, "c": 50.0, "y": 2.0}
 
 @lru_cache
 def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
-    """Numbers within their bounds; y depends on the others, and they on the categories."""
+    """Return numbers within their bounds; y depends on the others, and these on the categories."""
     generator = np.random.default_rng(seed)
     group = generator.choice(3, rows, p=[0.5, 0.3, 0.2])
     female = generator.random(rows) < 0.3 + 0.2 * group
@@ -48,7 +48,7 @@ def bounds(name: str) -> tuple[float, float]:
 
 
 def schema(**units: float) -> Schema:
-    """Schema of the table, with columns in other units where a factor is given."""
+    """Return the schema of the table, with columns in other units if a factor is given."""
     columns: dict[str, Any] = {}
     for name in table().columns:
         if name in NUMBERS:
@@ -67,14 +67,14 @@ def released(epsilon: float = 1e6, seed: int = 0, **request: Any) -> Release:
 
 @lru_cache
 def rescaled(**units: float) -> Release:
-    """The release of the same rows with columns in other units."""
+    """Release the same rows with columns in other units."""
     frame = table().assign(**{name: table()[name] * factor for name, factor in units.items()})
     return dpcov.release(frame, schema=schema(**units), epsilon=1e6, seed=0)
 
 
 @lru_cache
 def reordered(**settings: object) -> Release:
-    """The release of the same columns in reverse order."""
+    """Release the same columns in reverse order."""
     document = schema().model_dump()
     columns = dict(reversed(document["columns"].items()))
     turned = Schema.parse({"columns": columns})
@@ -82,7 +82,7 @@ def reordered(**settings: object) -> Release:
 
 
 def one_hot(names: tuple[str, ...]) -> np.ndarray:
-    """The features `names` of every row."""
+    """Return the features `names` of every row."""
     columns = []
     for name in names:
         column, _, level = name.partition("=")
@@ -92,7 +92,7 @@ def one_hot(names: tuple[str, ...]) -> np.ndarray:
 
 @lru_cache
 def trace_only() -> Release:
-    """A release whose public gate spent the whole budget on the trace."""
+    """Return a release whose public gate spent the whole budget on the trace."""
     made = dpcov.release(
         table()[:50], schema=schema(), epsilon=1e-3, seed=0, neighbors="replace-one"
     )
@@ -107,7 +107,7 @@ def without_intercept(**request: Any) -> Release:
 
 
 def without_law(made: Release) -> Release:
-    """As mechanisms that add no noise leave it."""
+    """Return the release as a mechanism without added noise leaves it."""
     return replace(made, noise=None)
 
 

@@ -24,7 +24,7 @@ PATIENCE = 60.0
 
 
 def executable() -> str | None:
-    """A Chromium that is installed, if there is one."""
+    """Return an installed Chromium, or None."""
     return next((path for path in map(shutil.which, NAMES) if path is not None), None)
 
 
@@ -87,22 +87,22 @@ class Browser:
             self.events.append(self._read(deadline))
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression is on the page."""
+        """Return the value of a JavaScript expression on the page."""
         found = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
         return found["result"].get("value")
 
     def picture(self) -> bytes:
-        """The whole page as PNG."""
+        """Return the whole page as PNG."""
         shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
     def printed(self) -> bytes:
-        """The page as PDF, on paper of the size that it asks for."""
+        """Return the page as PDF, on paper of the size that the page requests."""
         paper = self._call("Page.printToPDF", preferCSSPageSize=True, printBackground=False)
         return base64.b64decode(paper["data"])
 
     def complaints(self) -> list[str]:
-        """Errors and warnings that the console shows, and addresses that were asked for."""
+        """Return the console's errors and warnings, and the addresses that the page requested."""
         found = []
         for event in self.events:
             facts = event["params"]

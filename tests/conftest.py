@@ -45,10 +45,10 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture(scope="session")
 def opened(tmp_path_factory):
-    """Open all readers that need no server, once for each worker (`trust/doors.py`)."""
-    from doors import doors  # other tests need none of it
+    """Open all readers that need no server, once for each worker (`trust/sources.py`)."""
+    from sources import opened_sources  # other tests need none of it
 
-    with doors(tmp_path_factory.mktemp("doors"), servers=False) as found:
+    with opened_sources(tmp_path_factory.mktemp("sources"), servers=False) as found:
         yield found
 
 
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(items):
 
 
 def is_paper(parameter):
-    """Whether a test's parameter is such a mechanism: its name, its class, itself or a case."""
+    """Return True if a test's parameter is a mechanism of a paper: its name, class, or case."""
     asked, value = parameter
     if not (asked in ("name", "mechanism") and isinstance(value, str)):
         value = getattr(value, "name", None)
@@ -96,8 +96,8 @@ def pytest_runtest_teardown(item):
 
 def pytest_runtest_logreport(report):
     if report.when == "teardown":
-        told = sum(value for name, value in report.user_properties if name == "cpu")
-        SPENT[report.nodeid.partition("::")[0]] += told
+        reported = sum(value for name, value in report.user_properties if name == "cpu")
+        SPENT[report.nodeid.partition("::")[0]] += reported
 
 
 def pytest_sessionfinish(session):
@@ -109,5 +109,5 @@ def pytest_sessionfinish(session):
 def pytest_terminal_summary(terminalreporter):
     for file, seconds in SPENT.most_common():
         if seconds > CPU_SECONDS:
-            told = f"{file} took {seconds:.0f} s of CPU: {CPU_SECONDS} s are its share"
-            terminalreporter.write_line(told, yellow=True)
+            reported = f"{file} took {seconds:.0f} s of CPU: {CPU_SECONDS} s are its share"
+            terminalreporter.write_line(reported, yellow=True)

@@ -25,7 +25,7 @@ def mean_error(
     neighbors: Neighbors,
     of: Callable[[Release], Any] = Release.second_moment,
 ) -> float:
-    """Frobenius error of a matrix of the release; seeds 0, 1, ..., for simulations too."""
+    """Return the mean Frobenius error of a release's matrix over the seeds 0, 1, ..."""
     found = []
     for seed in range(draws):
         made = mechanism(rows, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))

@@ -27,14 +27,14 @@ ANALYSES = {name: found.example for name, found in declared.commands().items()}
 
 
 def write_all(folder: Path, seed: int | None = None) -> None:
-    """Every file that an example reads."""
+    """Write every file that an example reads."""
     for name, content in written(seed).items():
         (folder / name).write_bytes(content)
 
 
 @cache
 def written(seed: int | None) -> dict[str, bytes]:
-    """Made once for all tests of a process."""
+    """Return the files, made once for all tests of a process."""
     with TemporaryDirectory() as folder:
         make_all(Path(folder), seed)
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
@@ -54,7 +54,7 @@ def make_all(folder: Path, seed: int | None) -> None:
 
 
 def fresh(name: str, suffix: str = "") -> str:
-    """The example of a command, its output a new file; one by `suffix` where it has none."""
+    """Return the example of a command with a new file as output; `suffix` if it has none."""
     words = EXAMPLES[name].split()
     if "--out" in words:
         at = words.index("--out") + 1

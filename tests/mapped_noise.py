@@ -12,7 +12,7 @@ from dpcov.rows.sources.rows import Rows
 
 
 def noise_ratios(make: Callable[[int], Release], rows: Rows, seeds: Iterable[int]) -> Any:
-    """(n,) squared norms of what was released beyond the exact moment, one for each seed."""
+    """Return (n,) squared norms of the difference to the exact moment, one for each seed."""
     moment = rows.second_moments()[0]
     exact = moment.units.astype(float) * moment.lattice.step**2
     constant = moment.lattice.intercept_units * moment.lattice.step

@@ -25,7 +25,7 @@ HOSTILE = (
 
 
 def hostile() -> Release:
-    """A release whose columns and levels have the names above."""
+    """Return a release whose columns and levels have the names above."""
     table = correlated(3000, len(HOSTILE), seed=2)
     columns: dict[str, dict[str, object]] = {
         name: {"kind": "numeric", "lower": -1, "upper": 1} for name in HOSTILE
@@ -40,7 +40,7 @@ def hostile() -> Release:
 
 
 def numeric(columns: int, rows: int = 4000, epsilon: float = 10.0, **options: object) -> Release:
-    """A release of columns that share a part."""
+    """Return a release of columns with a common part."""
     names = [f"column {j}" for j in range(columns)]
     schema = Schema.from_bounds(-1, 1, names, intercept=options.pop("intercept", 0.3))
     table = pa.table(list(correlated(rows, columns).T), names=names)
@@ -49,7 +49,7 @@ def numeric(columns: int, rows: int = 4000, epsilon: float = 10.0, **options: ob
 
 
 def wide() -> Release:
-    """A release of 108 features: 8 numeric columns and 10 of 10 levels each."""
+    """Return a release of 108 features: 8 numeric columns and 10 columns of 10 levels each."""
     generator = np.random.default_rng(5)
     table = correlated(20_000, 18, seed=4)
     columns: dict[str, dict[str, object]] = {}

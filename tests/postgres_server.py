@@ -15,7 +15,7 @@ USER = "tester"
 
 
 def binaries() -> Path | None:
-    """Folder of the newest server's programs."""
+    """Return the folder of the newest server's programs."""
     debian = Path("/usr/lib/postgresql").glob("*/bin/initdb")
     newest = sorted(debian, key=lambda path: int(path.parts[-3].split(".")[0]))
     found = newest[-1] if newest else shutil.which("initdb")
@@ -70,12 +70,12 @@ def run(link: str, *statements: str) -> list[tuple]:
 
 
 def quiet_link(link: str) -> str:
-    """The link, for a caller whom operators on the search path must not stop."""
+    """Return a link for which operators on the search path have no effect."""
     return f"{link}?options=-c%20search_path%3Dpg_catalog%2Cpg_temp&client_encoding=UTF8"
 
 
 def create_database(link: str, name: str, encoding: str) -> str:
-    """A new database in another encoding; gives its link."""
+    """Create a database in another encoding, and return its link."""
     from adbc_driver_postgresql import dbapi
 
     with dbapi.connect(link, autocommit=True) as connection, connection.cursor() as cursor:
@@ -84,7 +84,7 @@ def create_database(link: str, name: str, encoding: str) -> str:
 
 
 def as_role(link: str, role: str) -> str:
-    """The link for another role, whose password is the same."""
+    """Return the link for another role with the same password."""
     return link.replace(f"//{USER}:", f"//{role}:")
 
 

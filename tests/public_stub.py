@@ -17,7 +17,7 @@ STUB = Path(dpcov.__file__).with_suffix(".pyi")
 
 
 def text() -> str:
-    """Return the content that the stub must have."""
+    """Return the text that the stub must have."""
     lines = ["# Written from the list in __init__.py, by tests/public_stub.py.", ""]
     lines += ["from typing_extensions import deprecated", ""]
     for module, names in dpcov._PUBLIC.items():

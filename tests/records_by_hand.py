@@ -18,12 +18,12 @@ class Rule:
 
 
 def lines_of(text: bytes) -> list[bytes]:
-    """Physical lines with their ends."""
+    """Return physical lines with their ends."""
     return re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", text)
 
 
 def record_at(text: bytes, rule: Rule) -> tuple[int, list[bytes]] | None:
-    """Length and cells of the record that a text begins with; None, if it breaks the grammar."""
+    """Return the length and the cells of the first record, or None if it breaks the grammar."""
     cells, at = [], 0
     while True:
         cell = b""
@@ -59,7 +59,7 @@ def record_at(text: bytes, rule: Rule) -> tuple[int, list[bytes]] | None:
 
 
 def rows_of(text: bytes, rule: Rule) -> list[list[bytes] | None]:
-    """All rows; None for one that is no record."""
+    """Return all rows; None stands for a row that is not a record."""
     lines = lines_of(text)
     starts = [sum(map(len, lines[:i])) for i in range(len(lines) + 1)]
     found = {}  # line: the line after its record, and the cells

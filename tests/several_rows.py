@@ -14,9 +14,9 @@ from dpcov.rows.sources.rows import Rows
 class OneAfterAnother(Rows):
     """Source that answers the k-th query from the k-th source, and records the queries."""
 
-    def __init__(self, *doors: Rows) -> None:
-        self.schema = doors[0].schema
-        self._doors = doors
+    def __init__(self, *readers: Rows) -> None:
+        self.schema = readers[0].schema
+        self._readers = readers
         self.asked: list[tuple[str, Any]] = []
 
     def require_rereadable(self) -> None:
@@ -24,20 +24,20 @@ class OneAfterAnother(Rows):
 
     def norm_counts(self, edges: Any, **asked: Any) -> Any:
         self.asked.append(("counts", asked))
-        return self._doors[len(self.asked) - 1].norm_counts(edges, **asked)
+        return self._readers[len(self.asked) - 1].norm_counts(edges, **asked)
 
     def second_moments(self, **asked: Any) -> Any:
-        self.asked.append(("look", asked))
-        return self._doors[len(self.asked) - 1].second_moments(**asked)
+        self.asked.append(("moments", asked))
+        return self._readers[len(self.asked) - 1].second_moments(**asked)
 
 
 def kinds_asked(make: Callable[[Rows], Release], parts: int, one: Rows, other: Rows) -> list[str]:
-    """What a mechanism asks in so many parts, whose map depends on the first answer alone."""
-    same, changed, looked = (
-        OneAfterAnother(*doors)
-        for doors in ([one] * parts, [one] * (parts - 1) + [other], [other] + [one] * (parts - 1))
+    """Return the queries of a mechanism of so many parts whose map depends on the first answer."""
+    same, changed, queried = (
+        OneAfterAnother(*readers)
+        for readers in ([one] * parts, [one] * (parts - 1) + [other], [other] + [one] * (parts - 1))
     )
-    made, after, before = (make(rows) for rows in (same, changed, looked))
+    made, after, before = (make(rows) for rows in (same, changed, queried))
     assert np.array_equal(made.linear_map, after.linear_map)
     assert np.array_equal(made.center, after.center)
     assert made.lattice == after.lattice

@@ -24,7 +24,7 @@ def categorical(*levels, **fields) -> dict:
 
 
 def schema_of(*names: str, lower=0.0, upper=10.0, **fields) -> Schema:
-    """All-numeric schema."""
+    """Return a schema of numeric columns."""
     return Schema.from_bounds(lower, upper, names, **fields)
 
 
@@ -33,7 +33,7 @@ def lattice_of(schema: Schema, linear_map: LinearMap | None = None) -> Lattice:
 
 
 def encode(table: pa.Table, schema: Schema, linear_map: LinearMap | None = None) -> np.ndarray:
-    """(rows, dimension) integer rows of a table, as floats."""
+    """Return (rows, dimension) integer rows of a table, as floats."""
     lattice = lattice_of(schema, linear_map)
     encoder = Encoder(schema, lattice, linear_map)
     blocks = [b.T.copy() for batch in table.to_batches() for b in encoder.blocks(batch)]
@@ -45,7 +45,7 @@ def moment(data, schema: Schema, *, threads: int = 1, **query) -> SecondMoment:
 
 
 def file_moment(path: Path, content: bytes | str, schema: Schema) -> SecondMoment:
-    """Moment of a file of this content."""
+    """Return the moment of a file with this content."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return moment(path, schema)
 
@@ -62,12 +62,12 @@ class ComesOnce(ArraySource):
 
 
 def squared_norms(rows: np.ndarray) -> list[int]:
-    """Squared norms of integer-valued rows, in Python integers."""
+    """Return squared norms of integer-valued rows, in Python integers."""
     return [sum(int(x) ** 2 for x in row) for row in rows]
 
 
 def gram(rows: np.ndarray) -> np.ndarray:
-    """Gram matrix of integer-valued rows, in Python integers."""
+    """Return the Gram matrix of integer-valued rows, in Python integers."""
     integers = rows.astype(np.int64).astype(object)
     if not len(integers):
         return np.zeros((rows.shape[1],) * 2, object)
@@ -79,7 +79,7 @@ def same(left: SecondMoment, right: SecondMoment) -> bool:
 
 
 def row_between(more: SecondMoment, fewer: SecondMoment) -> list[int] | None:
-    """The integer row w with `more` - `fewer` = w w^T, or None if there is none such."""
+    """Return the integer row w with `more` - `fewer` = w w^T, or None."""
     change = more.units - fewer.units
     t = more.lattice.intercept_units
     row = [x // t for x in change[-1]]
@@ -131,7 +131,7 @@ KINDS = {
 
 
 def invalid_utf8(cells: list[bytes | None]) -> pa.Array:
-    """A string array of bytes that need not be UTF-8, as a text file gives."""
+    """Return a string array of bytes that can be invalid UTF-8, as in a text file."""
     held = pa.array(cells, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(held), held.buffers())
 
@@ -178,7 +178,7 @@ MISSING = st.sampled_from([(), ("",), ("", "NA", "-999"), ("nan",), ("0", "true"
 
 @st.composite
 def tables(draw) -> tuple[pa.Table, Schema]:
-    """Any table with any schema for it."""
+    """Draw any table with any schema for it."""
     width, height = draw(st.integers(1, 4)), draw(st.integers(0, 6))
     names = [f"c{j}" for j in range(width)]
     columns = [draw(arrow_columns(height)) for _ in names]

@@ -35,7 +35,7 @@ upper = 200000
 
 
 def people(count: int = 400) -> str:
-    """CSV text that fits `SCHEMA_TEXT`, with a column more."""
+    """Return CSV text that fits `SCHEMA_TEXT`, with an additional column."""
     ages = np.arange(count) * 37 % 90
     lines = [
         f"{age},{'mf'[age % 2]},{1000 * age + 50000 * (age % 2)},{PLANTED}{age}" for age in ages
@@ -44,7 +44,7 @@ def people(count: int = 400) -> str:
 
 
 def write_people(folder: Path, count: int = 400) -> tuple[Path, Path]:
-    """A CSV file and its schema."""
+    """Write a CSV file and its schema."""
     table, schema = folder / "people.csv", folder / "people.toml"
     table.write_text(people(count))
     schema.write_text(SCHEMA_TEXT)
@@ -52,7 +52,7 @@ def write_people(folder: Path, count: int = 400) -> tuple[Path, Path]:
 
 
 def correlated(rows: int, columns: int, seed: int = 0) -> NDArray[np.float64]:
-    """(rows, columns) numbers in [-1, 1] whose columns share a part."""
+    """Return (rows, columns) numbers in [-1, 1]; all columns have a common part."""
     generator = np.random.default_rng(seed)
     own = generator.standard_normal((rows, columns))
     shared = generator.standard_normal((rows, 1)) * np.linspace(-1.5, 1.5, columns)
@@ -60,7 +60,7 @@ def correlated(rows: int, columns: int, seed: int = 0) -> NDArray[np.float64]:
 
 
 def mixed_table(schema: Schema, rows: int, seed: int = 0) -> pa.Table:
-    """A table with a column for everything that the schema declares, some values odd."""
+    """Return a table with a column for everything in the schema; some values are odd."""
     generator = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
     for name, column in schema.encoded_columns.items():
@@ -76,7 +76,7 @@ def mixed_table(schema: Schema, rows: int, seed: int = 0) -> pa.Table:
 
 
 def assert_same(found: Release, expected: Release) -> None:
-    """Every field of two releases is equal."""
+    """Check that two releases are equal in every field."""
     for name in Release.__slots__:
         one, other = getattr(found, name), getattr(expected, name)
         if isinstance(other, np.ndarray):
@@ -87,18 +87,18 @@ def assert_same(found: Release, expected: Release) -> None:
 
 
 def assert_same_elsewhere(found: Release, expected: Release) -> None:
-    """Every field of two releases is equal, but for the kind of table that they were made from."""
+    """Check that two releases are equal in every field except the kind of data source."""
     assert found.provenance["door"] != expected.provenance["door"]
     kept = {name: one for name, one in found.provenance.items() if name in expected.provenance}
     assert kept.keys() ^ found.provenance.keys() <= {"not_protected"}
-    door = {"door": expected.provenance["door"]}
-    assert_same(replace(found, provenance=kept | door), expected)
+    source = {"door": expected.provenance["door"]}
+    assert_same(replace(found, provenance=kept | source), expected)
 
 
 def of(
     budget: Budget, neighbors: Neighbors = Neighbors.ADD_REMOVE, unit: Unit | None = None
 ) -> Guarantee:
-    """A guarantee that spends `budget`."""
+    """Return a guarantee with this budget."""
     return Guarantee(budget, neighbors, unit or Unit())
 
 
@@ -112,7 +112,8 @@ def spend(ledger: Ledger, *budgets: Budget) -> Account:
 def unchained(path: Path) -> None:
     """Make a ledger what the version before the chain would have written."""
     db = sqlite3.connect(path, isolation_level=None)
-    db.execute("DROP TABLE chain")
-    db.execute("DELETE FROM sqlite_sequence WHERE name = 'chain'")
+    for table in ("chain", "results", "endings"):
+        db.execute(f"DROP TABLE {table}")
+        db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
     db.execute("PRAGMA user_version = 1")
     db.close()

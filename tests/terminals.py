@@ -46,7 +46,7 @@ class Terminal:
         os.write(self.screen, text.encode())
 
     def again(self, text: str) -> None:
-        """Type it every second, as people do, until the program has ended."""
+        """Type the text every second, as people do, until the program has ended."""
         for _ in range(PATIENCE):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)

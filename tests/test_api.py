@@ -193,7 +193,9 @@ def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) 
 
 
 def test_the_guarantee_booked_is_that_of_the_release(tmp_path: Path) -> None:
-    ledger = Ledger.create(tmp_path / "x.ledger", dpcov.ApproxDP(3.0, 1e-6), dataset="wards")
+    ledger = Ledger.create(
+        tmp_path / "x.ledger", dpcov.ApproxDP(3.0, 1e-6), dataset="wards", count="sums"
+    )
     for request in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-9, "mechanism": "gaussian"}):
         made = dpcov.release(DATA, **BOUNDS, ledger=ledger.path, dataset="wards", **request)
         entry = ledger.account().entries[-1]
@@ -265,7 +267,7 @@ def test_the_moment_as_a_whole_is_better_with_its_goal_and_relative_changes_noth
 
 
 def test_correlations_and_regressions_are_better_where_more_rows_are_clipped() -> None:
-    """Of columns with exponential tails. Control: where fewer are, both are worse."""
+    """The columns have exponential tails. Control: with less clipping, both errors are larger."""
     generator = np.random.default_rng(0)
     table = generator.exponential(size=(4000, 3)) + generator.exponential(size=(4000, 1))
     table = np.clip(table + [0, 0, 1] * table[:, :1], 0, 50)

@@ -79,7 +79,7 @@ def test_no_pair_loses_more_than_is_claimed_and_the_worst_loses_nearly_all(
 
 
 def quieter(laws: Any, factor: Fraction) -> Any:
-    """Laws of noise that is smaller by `factor`, of whatever kind."""
+    """Return distributions whose noise is smaller by `factor`."""
     if isinstance(laws, ScalarGaussian | GaussianOrthogonal):
         return replace(laws, variance=laws.variance * factor**2)
     if hasattr(laws, "scale"):
@@ -88,7 +88,7 @@ def quieter(laws: Any, factor: Fraction) -> Any:
 
 
 def with_less(mechanism: Any, law: str, factor: Fraction) -> Any:
-    """The mechanism with less noise in the laws that `law` names, as in ``final.matrix``."""
+    """Return the mechanism with less noise where `law` says, as in ``final.matrix``."""
 
     def changed(laws: Any, path: list[str]) -> Any:
         name, *rest = path
@@ -133,7 +133,7 @@ LAWS = [
 
 
 def in_one_setting(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **more: Any) -> Any:
-    """An audit by rows alone: enough to catch a fault, and faster."""
+    """Audit by rows alone: this is enough to find a fault, and faster."""
     number = 1 if isinstance(mechanism, Gaussian) else 0  # without intercept
     only = settings(4)[number : number + 1]
     with mock.patch("dpcov.api.auditing.settings", return_value=only):
@@ -161,7 +161,7 @@ def of_sensitivity(number: Any) -> Any:
 
 
 def less(function: Any) -> Any:
-    """The same function with sensitivities that are 1% smaller."""
+    """Return the same function with sensitivities that are 1% smaller."""
 
     def smaller(*given: Any) -> Any:
         found = function(*given)
@@ -270,7 +270,7 @@ def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism
 @pytest.mark.parametrize(
     ("distorts", "hides", "share"), [(0.0, 1e9, 0.03), (1e9, 1e9, 0.24), (0.0, 0.0, 0.0)]
 )
-def test_every_path_after_the_first_look_spends_what_is_claimed(budget, distorts, hides, share):
+def test_every_branch_after_the_pilot_spends_what_is_claimed(budget, distorts, hides, share):
     setting = settings(4)[0]
     table = setting.rows(base(setting, 20_000, simulation_generator(1)))
     with mock.patch.multiple(

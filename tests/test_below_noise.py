@@ -36,7 +36,7 @@ FLAG = "below the noise level"
 
 @cache
 def noisy() -> Release:
-    """A release in which some correlations and means are below the noise level."""
+    """Return a release in which some correlations and means are below the noise level."""
     made = dpcov.release(table()[:1500], schema=schema(), epsilon=1.5, seed=3)
     flagged = noise_alone(made).below_noise[BELOW]
     assert 2 < flagged.sum() < len(flagged) - 2
@@ -79,7 +79,7 @@ def test_flags_and_sentences_count() -> None:
 @pytest.mark.parametrize("sampling", [True, False])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_the_flag_depends_on_the_noise_alone(sampling, level) -> None:
-    """Neither on the level of the intervals nor on sampling, whose error may be far larger."""
+    """The flag depends neither on the level of the intervals nor on the sampling error."""
     expected = noise_alone(noisy()).below_noise
     found = dpcov.intervals(noisy(), "correlation", level, sampling)
     assert np.array_equal(found.below_noise, expected)

@@ -12,7 +12,7 @@ ROWS = 300
 
 @pytest.fixture
 def numeric(tmp_path):
-    """Numbers within the bounds of the jobs, in two row groups."""
+    """Write numbers within the bounds of the jobs, in two row groups."""
     generator = np.random.default_rng(0)
     table = pa.table({f"x{j}": generator.uniform(-3, 3, ROWS) for j in range(4)})
     pq.write_table(table, tmp_path / "numeric.parquet", row_group_size=200)
@@ -35,7 +35,7 @@ def mixed(tmp_path):
 
 
 def relative(moment, columns):
-    """The moment of the columns over its trace."""
+    """Return the moment of the columns over its trace."""
     own = np.asarray(moment)[:columns, :columns].astype(float)
     return own / np.trace(own)
 
@@ -67,6 +67,6 @@ def test_the_floor_multiplies_as_large_a_matrix(numeric, job):
 
 
 def test_the_parts_of_a_reading_are_those_that_are_listed(numeric):
-    """In a process of its own: the job puts clocks into the library."""
+    """The job runs in a separate process, because it adds clocks to the library."""
     spent = workloads.measure("parts_of_exact", numeric)
     assert {"decode", "encode columns", "write blocks", "certify", "all else"} <= set(spent)

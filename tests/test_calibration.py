@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
+import benchmark_tables
 import calibration
 import calibration_summary
 import dpcov
-import judged_tables
 
 
 @pytest.fixture(scope="module")
 def heavy():
-    """A table with a level, of which a release clips long rows, and one with hardly any noise."""
+    """Return a release that clips long rows of a table with a level, and one with little noise."""
     rng = np.random.default_rng(0)
     numbers = np.clip(rng.standard_normal((4000, 2)) / rng.random((4000, 1)), -1000, 1000)
-    table = judged_tables.numbers(numbers, (-1000, 1000))
+    table = benchmark_tables.numbers(numbers, (-1000, 1000))
     table.frame["level"] = np.where(rng.random(4000) < 0.3, "a", "b")
     table.columns["level"] = {"kind": "categorical", "levels": ["a", "b"]}
     return table
@@ -41,9 +41,9 @@ def test_intervals_by_the_law_alone_are_for_the_shortened_rows_and_miss_the_othe
         release, "covariance", sampling=False, for_clipped_rows=True, generator=draws
     )
     short, whole = (
-        np.diag(calibration.NAMED["covariance"].shaped(release, values))[:2]
+        np.diag(calibration.STATISTICS["covariance"].shaped(release, values))[:2]
         for moment in (calibration.shortened(release, rows), calibration.moment(release, rows))
-        for values in calibration.NAMED["covariance"].values(release, moment[None])
+        for values in calibration.STATISTICS["covariance"].values(release, moment[None])
     )
     low, high = np.diag(found.low)[:2], np.diag(found.high)[:2]
     slack = 0.5 * (high - low)  # the seeded draw is outside of its 95% interval
@@ -81,7 +81,7 @@ def test_a_control_that_coverage_does_not_notice_is_named():
 
 @pytest.mark.parametrize("shape", [(500, 1), (60, 4)])
 def test_small_tables_have_no_cells_without_figures(monkeypatch, shape):
-    made_up = judged_tables.numbers(np.random.default_rng(0).normal(size=shape), (-5, 5))
+    made_up = benchmark_tables.numbers(np.random.default_rng(0).normal(size=shape), (-5, 5))
     monkeypatch.setattr(calibration, "table_named", lambda _: made_up)
     rows = [row for at in (0, 4) for row in calibration.measured(("made up", at, "all", 2))]
     found = {row["statistic"] for row in rows}

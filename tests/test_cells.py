@@ -27,7 +27,7 @@ Reader = Callable[[object], tuple[np.ndarray, np.ndarray]]
 
 
 def arrays(value: object) -> dict[str, pa.Array]:
-    """Arrow arrays that hold the value, in every type that holds it exactly."""
+    """Return Arrow arrays with the value, in every type that can represent it exactly."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     found = {
         "text": pa.array([text]),
@@ -58,7 +58,7 @@ def arrays(value: object) -> dict[str, pa.Array]:
 
 
 def objects(value: object) -> list[object]:
-    """The value as objects of Python and NumPy."""
+    """Return the value as objects of Python and NumPy."""
     number = Fraction(value)  # type: ignore[arg-type]
     found = [value, str(value), str(value).encode(), float(number), Decimal(str(float(number)))]
     found += (
@@ -104,7 +104,7 @@ def matches(level: object, value: object) -> bool:
     return level is not None and level == value
 
 
-def test_truths_and_numbers_are_told_apart_where_both_are_declared():
+def test_truths_and_numbers_differ_if_both_are_declared():
     column = Categorical(levels=(True, 1, 0))
     for cells in ([True, False], ["True", "FALSE"], ["true", "0"]):
         assert codes_of(pa.array(cells), column, ()).tolist() == [0, 2]
@@ -154,7 +154,7 @@ def parquet_file(folder: Path, words: list[str]) -> Path:
     return folder / "t.parquet"
 
 
-DOORS: dict[str, Callable[[Path, list[str]], object]] = {
+SOURCES: dict[str, Callable[[Path, list[str]], object]] = {
     "csv": csv_file,
     "parquet": parquet_file,
     "arrow": lambda _, words: pa.table({"a": words}),
@@ -179,24 +179,24 @@ def read(data: object) -> list[float]:
     return np.concatenate(batches).tolist()
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("company", ["odd", "clean"])
-def test_every_door_reads_a_text_alike_and_in_any_company(tmp_path, door, company):
+def test_every_source_reads_a_text_alike_among_all_other_rows(tmp_path, source, company):
     words = WORDS if company == "odd" else [word for word in WORDS if READ[word] == 1.0]
-    if company == "clean" and door != "csv":
+    if company == "clean" and source != "csv":
         words = [word for word in words if word.isascii()]
-    found = read(DOORS[door](tmp_path, words))
+    found = read(SOURCES[source](tmp_path, words))
     np.testing.assert_array_equal(found, [READ[word] for word in words])
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_text_is_read_alike_alone(tmp_path, door):
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_text_is_read_alike_alone(tmp_path, source):
     for word, number in READ.items():
-        if word or door != "csv":  # a file of one empty cell
-            np.testing.assert_array_equal(read(DOORS[door](tmp_path, [word])), [number])
+        if word or source != "csv":  # a file of one empty cell
+            np.testing.assert_array_equal(read(SOURCES[source](tmp_path, [word])), [number])
 
 
-def test_the_door_of_the_estimators_is_the_same():
+def test_the_source_of_the_estimators_is_the_same():
     source = training_table([[word, word] for word in WORDS], WORDS, ("a", "b"))
     (batch,) = source.batches(source.names)
     for name in source.names:
@@ -260,13 +260,13 @@ def test_one_odd_object_changes_no_other_reading(odd):
     assert one.column("a").equals(other.column("a").slice(0, len(cells)))
 
 
-IN_MEMORY = [door for door in DOORS if door not in ("csv", "parquet")]
+IN_MEMORY = [source for source in SOURCES if source not in ("csv", "parquet")]
 
 
-@pytest.mark.parametrize("door", IN_MEMORY)
-def test_a_text_longer_than_the_cap_is_missing_at_every_door(tmp_path, door):
+@pytest.mark.parametrize("source", IN_MEMORY)
+def test_a_text_longer_than_the_cap_is_missing_in_every_source(tmp_path, source):
     longest = "0" * (MAX_CELL_BYTES - 1) + "1"
-    found = read(DOORS[door](tmp_path, ["1", longest, "0" + longest, "2"]))
+    found = read(SOURCES[source](tmp_path, ["1", longest, "0" + longest, "2"]))
     np.testing.assert_array_equal(found, [1, 1, NOTHING, 2])
 
 
@@ -284,7 +284,7 @@ def test_the_cap_counts_bytes_and_holds_for_levels_too():
 
 
 def test_a_frame_is_a_table_whatever_its_columns_are_called():
-    """Of pandas every column is an attribute too, and so are the parts of a source."""
+    """In pandas, every column is also an attribute, and so are the parts of a source."""
     names = ["kind", "names", "types", "unfit", "repeatable", "costly", "kinds", "batches"]
     frame = pd.DataFrame({name: [1.0, 2.0] for name in names})
     assert open_source(frame, OPTIONS, ()).names == tuple(names)

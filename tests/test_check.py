@@ -35,15 +35,15 @@ TOML = "\n".join(
 ROWS = 200
 
 
-def told(data, file=None, **columns) -> list[str]:
-    """Sentences about a table under the schema above, with some columns declared otherwise."""
+def reported(data, file=None, **columns) -> list[str]:
+    """Return sentences about a table under the schema above; some columns can differ."""
     document = {"version": 2, "columns": COLUMNS | columns, "file": file or {}}
     schema = Schema.parse(document)
     return [*_sentences(diagnose(data, schema), schema)]
 
 
 def frame() -> pd.DataFrame:
-    """Ages of which 3 of 200 are no whole numbers, doses beyond bounds, and a level that is not."""
+    """Return a table with 3 invalid ages, doses beyond bounds, and an undeclared level."""
     return pd.DataFrame(
         {
             "age": ["30"] * (ROWS - 3) + [PLANTED, "2.5", "x"],
@@ -75,7 +75,7 @@ WRITTEN = {
 
 
 def write(folder: Path, name: str, table: pd.DataFrame | None = None) -> tuple[Path, Path]:
-    """A table, by default that above, in a text format, and its schema."""
+    """Write a table (by default the table above) in a text format, and its schema."""
     options, given = WRITTEN[name]
     table = frame() if table is None else table
     if options.get("decimal") == ",":
@@ -92,7 +92,7 @@ def write(folder: Path, name: str, table: pd.DataFrame | None = None) -> tuple[P
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_every_text_format_tells_on_a_terminal_what_cannot_be_read(tmp_path, name):
+def test_every_text_format_reports_on_a_terminal_what_cannot_be_read(tmp_path, name):
     table, schema = write(tmp_path, name)
     before = sorted(tmp_path.iterdir())
     command = [*DPCOV, "check", table.name, "--schema", schema.name]
@@ -110,7 +110,7 @@ def test_every_text_format_tells_on_a_terminal_what_cannot_be_read(tmp_path, nam
 
 @pytest.mark.parametrize("odd", [0, ROWS // 100, ROWS // 100 + 1])
 @pytest.mark.parametrize("name", WRITTEN)
-def test_every_text_format_tells_of_each_column_when_more_than_a_hundredth_cannot_be_read(
+def test_every_text_format_reports_each_column_when_more_than_a_hundredth_cannot_be_read(
     tmp_path, name, odd
 ):
     whole = pd.DataFrame(
@@ -164,7 +164,7 @@ def test_a_pipe_gets_nothing_and_no_option_makes_a_file(tmp_path, flag):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_release_on_a_terminal_offers_it_and_tells_nothing(tmp_path):
+def test_a_release_on_a_terminal_offers_it_and_reports_nothing(tmp_path):
     write_people(tmp_path)
     line = "release people.csv --schema people.toml --epsilon 1 --mechanism gaussian --delta 1e-6"
     seen = {}
@@ -191,7 +191,7 @@ def test_a_whole_table_has_nothing_odd(tmp_path):
     (tmp_path / "p.csv").write_text(
         "age,dose,sex,born\n30,1,m,1990-12-31\n30,1,f,1990-12-31\n1,1,x,2000-01-01\n"
     )
-    assert told(tmp_path / "p.csv") == [
+    assert reported(tmp_path / "p.csv") == [
         "dpcov can read every cell. No cell is missing or outside its bounds."
     ]
 
@@ -205,10 +205,10 @@ def test_a_whole_table_has_nothing_odd(tmp_path):
         ("1 234,5", 'decimal = ",", thousands = " "'),
     ],
 )
-def test_numbers_of_another_country_are_told_with_what_to_declare(tmp_path, cell, words):
+def test_numbers_of_another_country_are_reported_with_what_to_declare(tmp_path, cell, words):
     rows = f'30,"{cell}",m,1990-12-31\n' * 3
     (tmp_path / "p.csv").write_text(f"age,dose,sex,born\n{rows}")
-    found = " ".join(told(tmp_path / "p.csv"))
+    found = " ".join(reported(tmp_path / "p.csv"))
     assert "dose: 100.0% of the cells are not a number (more than 1%)." in found
     assert (
         f"dose: 100.0% of these unreadable cells would be numbers with {words} under [file]."
@@ -216,14 +216,14 @@ def test_numbers_of_another_country_are_told_with_what_to_declare(tmp_path, cell
     )
 
 
-def test_records_of_another_length_and_the_separator_that_looks_right(tmp_path):
+def test_records_of_another_length_and_the_plausible_separator(tmp_path):
     (tmp_path / "p.csv").write_text("30;1;m;1990-12-31\n" * 9 + "30,1,m,1990-12-31\n")
-    found = told(tmp_path / "p.csv", {"header": False})
+    found = reported(tmp_path / "p.csv", {"header": False})
     assert found[:2] == [
         "In 90.0% of the records, the number of cells or a quote is wrong.",
         'With separator = ";" under [file], 90.0% of the records would be valid.',
     ]
-    few = told(tmp_path / "p.csv", {"header": False, "separator": ";"})
+    few = reported(tmp_path / "p.csv", {"header": False, "separator": ";"})
     assert not any("With separator" in sentence for sentence in few)
 
 
@@ -238,10 +238,10 @@ def test_records_of_another_length_and_the_separator_that_looks_right(tmp_path):
         (b"e", "cp1252", None),
     ],
 )
-def test_an_encoding_that_looks_wrong(tmp_path, raw, declared, words):
+def test_an_encoding_that_seems_wrong(tmp_path, raw, declared, words):
     text = b"age,dose,sex,born\n30,1,m,1990-12-31\n30,1," + raw + b",1990-12-31\n"
     (tmp_path / "p.csv").write_bytes(text)
-    found = " ".join(told(tmp_path / "p.csv", {"encoding": declared}))
+    found = " ".join(reported(tmp_path / "p.csv", {"encoding": declared}))
     assert words in found if words else "encoding" not in found
 
 

@@ -219,6 +219,11 @@ def test_the_ledger_as_json(run) -> None:
         "left": {"epsilon": 0.5},
         "neighbors": "add-remove",
         "unit": {"column": None, "max_rows": 1},
+        "count": "sums",
+        "pure": 0.0,
+        "previous": None,
+        "successor": None,
+        "can_request": [{"epsilon": 0.5}],
     }
     assert (entry["id"], entry["note"]) == (1, "standardized")
     assert entry["guarantee"]["budget"] == {"epsilon": 0.5}

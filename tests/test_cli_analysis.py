@@ -34,7 +34,7 @@ def run(run):
 
 @cache
 def private() -> Release:
-    """The release of the table without the stamp of a seed."""
+    """Release the table without the stamp of a seed."""
     from analysis_tables import schema, table
 
     return dpcov.release(table(), schema=schema(), epsilon=1e6)
@@ -62,8 +62,8 @@ def test_components_are_printed_and_exported(run) -> None:
     assert "2 components more; --csv" in shown
     assert re.search(r"In \d of 9 dimensions they rise above the noise", shown)
     ends = dpcov.intervals(Release.load("r.json"), "eigenvalues")
-    for name, told in (("[0.025", ends.low), ("0.975]", ends.high)):
-        assert rows[name] == pytest.approx(told[:4], rel=0.1)
+    for name, reported in (("[0.025", ends.low), ("0.975]", ends.high)):
+        assert rows[name] == pytest.approx(reported[:4], rel=0.1)
     other = figures(run("pca r.json -k 1 --correlation --csv").out)[1]
     assert other["variance"] != rows["variance"][:1]
 
@@ -157,8 +157,10 @@ def test_a_covariance_is_shown_in_the_units_of_the_data(run) -> None:
     mean, low, high, deviation = line[1].split()
     assert mean == f"{made.mean()[at]:.5g}"
     assert deviation == f"{made.covariance()[at, at] ** 0.5:.4g}"
-    told = dpcov.intervals(made, "mean")
-    assert [float(low), float(high)] == pytest.approx([told.low[at], told.high[at]], rel=0.05)
+    reported = dpcov.intervals(made, "mean")
+    assert [float(low), float(high)] == pytest.approx(
+        [reported.low[at], reported.high[at]], rel=0.05
+    )
     assert "Intervals cover privacy noise and sampling, 95% each." in shown
     assert f"{made.covariance()[at, 0]:.4g}" in shown
 

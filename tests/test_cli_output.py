@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 RELEASE = EXAMPLES["release"]
 PLAN = "plan people.toml --rows 400 --mechanism gaussian"
 FREE = {"demo", "check"}  # a story, and what is for a terminal alone
-TELLING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
+PRINTING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
 DOING = [
     fresh(name, ".csv" * (name in ANALYSES))
     for name, options in OPTIONS.items()
@@ -35,17 +35,17 @@ def run(run, tmp_path: Path):
     return run
 
 
-def test_every_command_that_tells_has_json_and_every_one_that_does_has_quiet() -> None:
+def test_every_command_that_prints_has_json_and_every_one_that_acts_has_quiet() -> None:
     silent = {name for name, options in OPTIONS.items() if not {"--json", "--quiet"} & options}
     assert silent == FREE
-    assert len(TELLING) > 15 < len(DOING) + 3
+    assert len(PRINTING) > 15 < len(DOING) + 3
     for name, options in OPTIONS.items():
         assert ("-q" in options) == ("--quiet" in options)
         if name != "key create":  # the names of its files are arguments, as for ledgers
             assert ("--force" in options) == ("--out" in options)
 
 
-@pytest.mark.parametrize("line", TELLING)
+@pytest.mark.parametrize("line", PRINTING)
 def test_json_is_one_document_and_nothing_else(run, line: str) -> None:
     shown = run(f"{line} --json")
     assert (shown.code, shown.err) == (0, "")
@@ -111,7 +111,7 @@ def test_messages_name_the_next_command(run, line: str, advice: str) -> None:
 
 
 def ends(code: str, folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """A real process that runs some code and then the command line."""
+    """Run some code and then the command line in a real process."""
     program = f"{code}\nfrom dpcov.cli import main\nmain()"
     return subprocess.run(
         [sys.executable, "-c", program, *line],
@@ -137,7 +137,7 @@ auditing.audit = lambda *_, **__: SimpleNamespace(violated=True, to_json=lambda:
 
 
 def documented() -> dict[int, str]:
-    """The exit codes of the page on errors."""
+    """Return the exit codes of the page on errors."""
     text = (DOCS / "reference" / "errors.md").read_text()
     return {int(code): said for code, said in re.findall(r"^\| (\d+) \| (.*) \|$", text, re.M)}
 

@@ -24,7 +24,7 @@ RELEASE = "release {table} --schema people.toml --epsilon 1 --ledger l.db --out 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a table, a schema and a ledger."""
+    """Return an empty folder with a table, a schema and a ledger."""
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path)
     Path("lines.toml").write_text(SCHEMA_TEXT + '[file]\nrecords = "lines"\n')
@@ -158,7 +158,7 @@ def test_a_file_that_is_no_parquet_is_refused(capsys, content: str) -> None:
 
 
 def test_data_that_breaks_while_it_is_read_stays_spent_and_quiet(capsys) -> None:
-    """Only found by reading: the one refusal after the reservation."""
+    """This is the only refusal after the charge: only reading finds the fault."""
     pd.read_csv(pd.io.common.StringIO(people(20_000))).to_parquet("t.parquet", compression=None)
     data = bytearray(Path("t.parquet").read_bytes())
     data[100 : len(data) // 2] = b"\xff" * (len(data) // 2 - 100)
@@ -234,7 +234,7 @@ def test_a_pipe_that_closes_early_is_no_error() -> None:
 def test_a_release_that_can_no_longer_be_written_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a disk fills up while the table is read: what was paid for is not lost."""
+    """If the disk becomes full while the table is read, the user still gets the release."""
 
     def full(output: files.Output, text: str) -> None:
         raise OutputError(f"{str(output.path)!r} can't be written: No space left on device.")
@@ -251,7 +251,7 @@ def test_a_release_that_can_no_longer_be_written_is_printed(
     assert Ledger.open("l.db").account().to_json()["spent"] == {"epsilon": 1.0}
 
 
-def test_a_disk_without_room_for_the_release_is_found_before_anything_is_spent() -> None:
+def test_a_disk_without_space_for_the_release_is_found_before_anything_is_spent() -> None:
     levels = [f"level {k}" for k in range(60)]
     Path("people.toml").write_text(f'[columns.sex]\nkind = "categorical"\nlevels = {levels}\n')
     small = Path("l.db").stat().st_size + 2**14  # a spend fits, a release of order 61 does not

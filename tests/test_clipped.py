@@ -16,7 +16,7 @@ P, DRAWS = 3, 20_000
 
 @cache
 def released(intercept: float = 0.3) -> dpcov.Release:
-    """Rows with a heavy tail, as if they had been clipped at a quarter of the radius."""
+    """Return rows with a heavy tail, as if they were clipped at a quarter of the radius."""
     generator = np.random.default_rng(5)
     mix = np.array([[1.0, 0, 0], [0.7, 0.6, 0], [0, 0.3, 0.4]])
     rows = generator.standard_t(3, (20_000, P)) @ mix.T + [3.0, 0, -2]
@@ -95,7 +95,7 @@ def test_of_a_moment_below_0_nothing_is_given_back_and_all_stays_finite(corner: 
 
 @pytest.mark.parametrize(("spread", "given"), [(1e-12, False), (1e-11, True)])
 def test_what_is_rounding_has_no_direction(spread: float, given: bool) -> None:
-    """Of rows that are all alike: what is left about their mean is none of them."""
+    """All rows are equal, so the rest about their mean is rounding."""
     one = np.array([1.0, 2.0, 0.5, 1.0])
     whole = np.outer(one, one) + spread * np.diag([1.0, 0, 0, 0])
     assert Clip(released(), whole).expected().any() == given
@@ -114,7 +114,7 @@ def _moment(intercept: float) -> np.ndarray:
 
 
 def along(release: dpcov.Release) -> np.ndarray:
-    """Transformed columns of the table, of length 1."""
+    """Return the transformed columns of the table, scaled to norm 1."""
     images = np.eye(P) if release.linear_map is None else release.linear_map
     return np.stack([image / np.linalg.norm(image) for image in images.T], axis=1)
 
@@ -180,7 +180,7 @@ def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> Non
         assert Clip(replace(made, lengths=None), without).unseen is False
 
 
-def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
+def test_the_most_that_can_lie_beyond_is_stated_for_variance_and_means() -> None:
     made, whole = released(), moment(released())
     assert made.lengths is not None
     squared, length = made.lengths.most(made.lattice.radius, 0.95)

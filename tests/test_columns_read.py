@@ -98,7 +98,7 @@ DAYS = [2932896, 13150, -135140, 0]
 
 
 def int96_file(path: Path, days: list[int], nanoseconds: list[int] | None = None) -> Path:
-    """A file of one column of INT96, whose cells are written byte by byte."""
+    """Write a file of one INT96 column; its cells are written byte by byte."""
     marks = [np.datetime64(18263 + at, "D") for at in range(len(days))]
     table = pa.table({"d": pa.array(np.array(marks).astype("datetime64[ns]"))})
     pq.write_table(
@@ -194,10 +194,14 @@ def frames(name: str) -> object:
 
 
 def type_of(name: str) -> str:
-    told = {"period": "pandas.period", "categories of periods": "pandas.period", "time": "duration"}
-    told |= {"interval": "pandas.interval", "cut": "pandas.interval", "List": "large_list"}
-    told |= {"long double": str(np.dtype(np.longdouble)), "categories of complex": "complex128"}
-    return told.get(name) or {"sparse": "Sparse[int64", "complex": "complex128"}.get(name, name)
+    reported = {
+        "period": "pandas.period",
+        "categories of periods": "pandas.period",
+        "time": "duration",
+    }
+    reported |= {"interval": "pandas.interval", "cut": "pandas.interval", "List": "large_list"}
+    reported |= {"long double": str(np.dtype(np.longdouble)), "categories of complex": "complex128"}
+    return reported.get(name) or {"sparse": "Sparse[int64", "complex": "complex128"}.get(name, name)
 
 
 @pytest.mark.parametrize("name", [*ODD, *POLARS])
@@ -233,11 +237,13 @@ def test_a_declared_one_is_refused_by_name_and_type_before_anything_is_spent(nam
         ({"schema": schema_of(dict(A.columns), where={"odd": "number"})}, {"where": ["odd > 0"]}),
     ]
     for schema, others in roles:
-        with pytest.raises(SourceError) as told:
+        with pytest.raises(SourceError) as reported:
             dpcov.release(frames(name), **schema, **others, epsilon=1.0, ledger=ledger)
-        assert "'odd'" in str(told.value)
-        if "unit" not in str(told.value):
-            assert type_of(name).lower() in str(told.value).lower() or "struct<" in str(told.value)
+        assert "'odd'" in str(reported.value)
+        if "unit" not in str(reported.value):
+            assert type_of(name).lower() in str(reported.value).lower() or "struct<" in str(
+                reported.value
+            )
     assert not ledger.account().entries
 
 
@@ -405,9 +411,9 @@ def test_a_narrow_float_among_objects_is_the_one_of_its_own_type():
 def test_a_masked_cell_of_objects_is_missing_and_no_level():
     schema = schema_of({"a": KINDS["levels"]})
     masked = np.ma.array(np.array([["x"], ["y"]], object), mask=[[False], [True]])
-    told = open_rows(masked, schema, threads=1).second_moments()[0]
+    reported = open_rows(masked, schema, threads=1).second_moments()[0]
     plain = open_rows([["x"], [None]], schema, threads=1).second_moments()[0]
-    assert (told.units == plain.units).all()
+    assert (reported.units == plain.units).all()
 
 
 class Length(pd.api.extensions.ExtensionDtype):

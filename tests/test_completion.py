@@ -30,7 +30,7 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A table, its schema, a release and a ledger of two data sets."""
+    """Return a folder with a table, its schema, a release and a ledger of two data sets."""
     folder = tmp_path_factory.mktemp("completion")
     table, schema = write_people(folder)
     dpcov.release(table, schema=schema, epsilon=20.0).save(folder / "r.json")
@@ -40,7 +40,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A home without settings, and a program called dpcov that runs this code."""
+    """Return a home without settings, with a program called dpcov that runs this code."""
     program = folder / "bin" / "dpcov"
     program.parent.mkdir(exist_ok=True)
     python = shlex.quote(sys.executable)
@@ -64,7 +64,7 @@ def bash(script: str, folder: Path) -> str:
 
 
 def offered(line: str, folder: Path) -> list[str]:
-    """What bash would offer after TAB at the end of a line, by the script that dpcov shows."""
+    """Return bash's completions at the end of a line, by the script that dpcov prints."""
     words = line.split(" ")
     script = f"""
         source <(dpcov --show-completion)
@@ -81,7 +81,10 @@ def offered(line: str, folder: Path) -> list[str]:
     ("line", "found"),
     [
         ("dpcov rep", ["report"]),
-        ("dpcov ledger ", ["add-budget", "create", "migrate", "show", "verify"]),
+        (
+            "dpcov ledger ",
+            ["add-budget", "create", "migrate", "renew", "report", "show", "verify"],
+        ),
         ("dpcov sch", ["schema"]),
         ("dpcov schema migrate --f", ["--force"]),
         ("dpcov release p.csv --mechanism nuc", ["nuclear-laplace"]),

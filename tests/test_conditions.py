@@ -62,7 +62,7 @@ def parsed(*stated: str, schema: Schema = SCHEMA) -> Conditions:
 
 
 def verdicts(stated: str, column: pa.Array) -> list[bool]:
-    """Which of these cells, in the column that the one test names, meet it."""
+    """Return which of these cells, in the column of the only test, meet the test."""
     conditions = parsed(stated)
     kept = np.logical_and.reduce([test.keep(column) for test in conditions.tests])
     assert kept.dtype == bool
@@ -74,9 +74,9 @@ def run_ended(column: pa.Array) -> pa.Array:
     return pa.RunEndEncodedArray.from_arrays(ends, column)
 
 
-def same_alone_as_in_company(judge, column: pa.Array) -> None:
-    together = judge(column)
-    assert together == [judge(column.slice(i, 1))[0] for i in range(len(column))]
+def same_alone_as_in_company(decide, column: pa.Array) -> None:
+    together = decide(column)
+    assert together == [decide(column.slice(i, 1))[0] for i in range(len(column))]
 
 
 @given(st.sampled_from(STATED), arrow_columns(4))
@@ -105,9 +105,9 @@ def test_of_a_condition_and_its_contrary_a_missing_cell_meets_none_and_others_on
     contrary |= {b: a for a, b in contrary.items()}
     sign = max((s for s in contrary if f" {s}" in stated), key=len)
     name = stated.split()[0]
-    told = [verdicts(one, column) for one in (stated, stated.replace(sign, contrary[sign], 1))]
+    reported = [verdicts(one, column) for one in (stated, stated.replace(sign, contrary[sign], 1))]
     missing = verdicts(f"{name} is null", column)
-    both = [a + b for a, b in zip(*told, strict=True)]
+    both = [a + b for a, b in zip(*reported, strict=True)]
     assert both == [1 if "null" in stated else 1 - absent for absent in missing]
 
 
@@ -246,8 +246,8 @@ ASKED = ["n = 1", "n != 1", "n >= 2", "n in (0, 7)", "n is null", "m < 2", "b = 
 ASKED += ["b != true", "k = 1", "k != 1", "k in (1, 2)", "k is null", "s = true", "s != false"]
 
 
-def doors(name: str, folder) -> dict[str, object]:
-    """The same column in every kind of table, and a number for each row."""
+def sources(name: str, folder) -> dict[str, object]:
+    """Return the same column in every kind of table, with a number for each row."""
     rows = list(range(len(VALUES)))
     texts = [None if v is None else str(v) for v in VALUES]
     decimals = [None if v is None else Decimal(v).quantize(Decimal("1.00")) for v in VALUES]
@@ -290,17 +290,17 @@ def rows_kept(data, stated: str) -> list[int]:
 
 
 @pytest.mark.parametrize("stated", ASKED)
-def test_the_same_values_are_kept_through_every_door(tmp_path, stated):
+def test_the_same_values_are_kept_in_every_source(tmp_path, stated):
     name = stated.split()[0]
-    found = {door: rows_kept(data, stated) for door, data in doors(name, tmp_path).items()}
+    found = {source: rows_kept(data, stated) for source, data in sources(name, tmp_path).items()}
     assert len({tuple(rows) for rows in found.values()}) == 1, found
     assert 0 < len(found["csv"]) < len(VALUES)
 
 
 @pytest.mark.parametrize("stated", ["t > '2'", "t in ('0', '5')", "t is null", "t != '1'"])
-def test_the_same_texts_are_kept_through_every_door_of_texts(tmp_path, stated):
+def test_the_same_texts_are_kept_in_every_source_of_texts(tmp_path, stated):
     of_texts = ("text", "view", "dictionary", "runs", "pandas objects", "polars", "csv", "parquet")
-    found = {door: rows_kept(doors("t", tmp_path)[door], stated) for door in of_texts}
+    found = {source: rows_kept(sources("t", tmp_path)[source], stated) for source in of_texts}
     assert len({tuple(rows) for rows in found.values()}) == 1, found
 
 
@@ -377,7 +377,7 @@ REFUSED = {
     "t = ' NA '": "means a missing cell",
     "t in ('x', '')": "means a missing cell",
     f"t > '{'x' * (MAX_CELL_BYTES + 1)}'": "means a missing cell",
-    # columns whose type nobody told
+    # columns without a declared type
     "id = 'x'": 'Add id = "number" (or "text", "boolean") under [where]',
     "nn >= 1": "or use 'n'",
     '"a b" is null': 'Add "a b" = ',
@@ -386,9 +386,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("stated", REFUSED, ids=lambda text: text[:30].encode("ascii", "replace"))
 def test_what_is_no_condition_is_refused_with_a_hint(stated):
-    with pytest.raises(DpcovError) as told:
+    with pytest.raises(DpcovError) as reported:
         parsed(stated)
-    assert REFUSED[stated] in str(told.value)
+    assert REFUSED[stated] in str(reported.value)
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_types_that_fit_are_taken(stated, kind):
     rows_meeting(Unread((stated[0], kind)), parsed(stated))
 
 
-def test_no_refusal_tells_a_password():
+def test_no_refusal_contains_a_password():
     for stated in [
         "postgresql://u:geheim@host/d = 1",
         "n = 'password=geheim'",
@@ -439,9 +439,9 @@ def test_no_refusal_tells_a_password():
         '"postgresql://u:geheim@host/d" is null',
         "password = 'geheim'",
     ]:
-        with pytest.raises(DpcovError) as told:
+        with pytest.raises(DpcovError) as reported:
             parsed(stated)
-        assert "geheim" not in str(told.value)
+        assert "geheim" not in str(reported.value)
 
 
 def test_conditions_are_refused_where_the_number_of_rows_is_public():
@@ -454,18 +454,18 @@ def test_conditions_are_refused_where_the_number_of_rows_is_public():
 # How conditions are reported.
 
 
-def test_a_condition_is_told_in_one_spelling_however_it_was_stated():
-    told = parsed(
+def test_a_condition_is_shown_in_one_spelling_however_it_was_stated():
+    reported = parsed(
         " \"n\">=01.50 AND t = ' it''s '", "b=TRUE", 'k IN (2.50,1.0) and "two words" Is Not NULL'
     )
-    assert told.texts == (
+    assert reported.texts == (
         "n >= 1.5",
         "t = 'it''s'",
         "b = true",
         "k in (2.5, 1)",
         '"two words" is not null',
     )
-    assert [test.column for test in told.tests] == ["n", "t", "b", "k", "two words"]
+    assert [test.column for test in reported.tests] == ["n", "t", "b", "k", "two words"]
     assert parsed("n in (1, 1.0, 2)").texts == ("n in (1, 2)",)
     assert parsed("n > -0.0 and n < 1e20").texts == ("n > 0", "n < 1e+20")
 
@@ -481,7 +481,7 @@ NAMES = st.text(
 )
 @example("And", 1, "'")
 @example('a"b', 9e300, "it's")
-def test_what_is_told_can_be_stated_again(name, value, text):
+def test_a_shown_condition_can_be_stated_again(name, value, text):
     for as_what, literal in (
         ("number", repr(value)),
         ("text", "'" + text.replace("'", "''") + "'"),
@@ -490,32 +490,32 @@ def test_what_is_told_can_be_stated_again(name, value, text):
             {"columns": {"x x": numeric()}, "missing": [], "where": {name: as_what}}
         )
         quoted = '"' + name.replace('"', '""') + '"'
-        told = parsed(f"{quoted}<={literal}", f"{quoted} not in({literal})", schema=schema)
-        assert parsed(*told.texts, schema=schema) == told
-        assert parsed(" and ".join(told.texts), schema=schema) == told
-        assert [t.literals for t in told.tests] == [
+        reported = parsed(f"{quoted}<={literal}", f"{quoted} not in({literal})", schema=schema)
+        assert parsed(*reported.texts, schema=schema) == reported
+        assert parsed(" and ".join(reported.texts), schema=schema) == reported
+        assert [t.literals for t in reported.tests] == [
             (Decimal(repr(value)) if as_what == "number" else text.strip().encode(),)
         ] * 2
 
 
 @pytest.mark.parametrize("level", [2**53, 1 - 2**53, "nan", "7", "Ä b", 0.1, -1, True])
-def test_any_declared_level_can_be_named_as_it_is_told(level):
+def test_any_declared_level_can_be_named_as_it_is_shown(level):
     schema = Schema.parse({"columns": {"c": categorical("other one", level)}})
     stated = f"c = '{level_text(level)}'"
-    told = parsed(stated, schema=schema)
-    assert told.tests[0].literals == (1,)
-    assert ("'" in told.texts[0]) == (isinstance(level, str) or not abs(level) < 2**53)
-    assert parsed(*told.texts, schema=schema) == told
+    reported = parsed(stated, schema=schema)
+    assert reported.tests[0].literals == (1,)
+    assert ("'" in reported.texts[0]) == (isinstance(level, str) or not abs(level) < 2**53)
+    assert parsed(*reported.texts, schema=schema) == reported
 
 
 def test_conditions_travel_to_workers_and_stay_what_they_are():
-    told = parsed("n >= 1", "c != 'north' and t is null", "b = false")
-    again = pickle.loads(pickle.dumps(told))
-    assert again == told
-    assert hash(again) == hash(told)
+    reported = parsed("n >= 1", "c != 'north' and t is null", "b = false")
+    again = pickle.loads(pickle.dumps(reported))
+    assert again == reported
+    assert hash(again) == hash(reported)
     assert not parsed()
     with pytest.raises(AttributeError):
-        told.tests = ()
+        reported.tests = ()
 
 
 # Rows of a source.
@@ -578,8 +578,8 @@ def test_what_a_source_says_of_itself_is_passed_on():
     source = opened()
     source.unfit_ids = {"n": "double"}
     met = rows_meeting(source, parsed("n > 1"))
-    told = ("kind", "names", "unfit", "repeatable", "costly", "unfit_ids")
-    assert [getattr(met, name) for name in told] == [getattr(source, name) for name in told]
+    reported = ("kind", "names", "unfit", "repeatable", "costly", "unfit_ids")
+    assert [getattr(met, name) for name in reported] == [getattr(source, name) for name in reported]
 
 
 def test_a_column_must_be_there_once():
@@ -593,7 +593,7 @@ def test_a_column_must_be_there_once():
 # What the schema says of them.
 
 
-def test_a_schema_tells_how_conditions_read_what_is_no_feature():
+def test_a_schema_states_how_conditions_read_columns_that_are_no_features():
     schema = Schema.parse({"columns": {"x": numeric()}, "where": {"id": "text", "age": "number"}})
     assert schema.where == {"id": "text", "age": "number"}
     assert schema.needed == ("x",)

@@ -181,7 +181,7 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
 
 
 def spent(laws, lattice=LATTICE, per_row=1):
-    """Epsilon or rho that the mechanism spends and that the count does, of their laws alone."""
+    """Return the epsilon or rho of the mechanism and of the count, from their noise alone."""
     most, of_trace = lattice.unit.max_rows * per_row, laws.laws.trace_alone
     if isinstance(laws.count, ScalarLaplace):
         return lattice.unit_bound / of_trace.scale, most / laws.count.scale
@@ -191,7 +191,7 @@ def spent(laws, lattice=LATTICE, per_row=1):
 
 
 def stated(laws):
-    """The same of the budget that both together state."""
+    """Return the same for the budget that both together state."""
     budget = laws.guarantee.budget
     if isinstance(budget, ApproxDP) and isinstance(laws.count, ScalarGaussian):
         return Fraction(gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)) ** 2 / 2
@@ -244,7 +244,7 @@ def test_control_with_a_quieter_count_or_of_the_rest_s_budget_more_is_spent_than
 @pytest.mark.parametrize("budget", [PURE, PureDP(1e6), PureDP(1e-6)], ids=str)
 @pytest.mark.parametrize("mechanism", PRODUCT)
 def test_a_budget_without_a_delta_gets_no_gaussian_noise(mechanism, budget):
-    """With a delta, the mechanism is calibrated twice, and both calibrations are of one kind."""
+    """With a delta, dpcov calibrates the mechanism twice, with the same kind of noise."""
     if mechanism != "gaussian":  # which refuses it
         laws = mechanism_named(mechanism).calibrate(LATTICE, budget, ADD)
         assert count.is_gaussian(laws) is False
@@ -485,7 +485,7 @@ def test_no_variance_is_above_1_nor_a_mean_out_of_bounds_whatever_the_count(mech
     assert np.linalg.eigvalsh(made.covariance())[0] > -1e-9
 
 
-def test_without_an_intercept_the_count_is_told_all_the_same():
+def test_without_an_intercept_the_count_is_still_reported():
     made = released(intercept=0.0)
     assert made.count() == pytest.approx(2000, abs=300)
     assert "about" in repr(made)
@@ -588,7 +588,7 @@ def test_each_level_has_a_count_of_its_own_rows():
 
 
 def test_a_plan_knows_what_the_count_takes():
-    """Of the noise's closed form; under replace-one count and trace take nothing."""
+    """The prediction uses a closed form. Under replace-one, count and trace use no budget."""
     asked = {"mechanism": "matrix-laplace", "factors": ()}
     private, public = (
         dpcov.plan(schema(), 2000, epsilon=epsilon, neighbors=neighbors, **asked)

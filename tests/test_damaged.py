@@ -24,7 +24,7 @@ SCHEMA = Schema.parse(
 
 
 def offsets(kind: pa.DataType, change) -> pa.Array:
-    """Texts whose ends are changed."""
+    """Return texts with changed ends."""
     good = pa.array(WORDS, kind)
     wide = np.int64 if pa.types.is_large_string(kind) else np.int32
     ends = np.frombuffer(good.buffers()[1], wide)[: COUNT + 1].copy()
@@ -45,7 +45,7 @@ def before(ends: np.ndarray) -> None:
 
 
 def indices(*places: int) -> pa.Array:
-    """A dictionary whose indices lead outside."""
+    """Return a dictionary with indices outside of it."""
     found = np.arange(COUNT, dtype=np.int32)
     found[: len(places)] = places
     return pa.DictionaryArray.from_arrays(pa.array(found), pa.array(WORDS), safe=False)
@@ -60,7 +60,7 @@ def runs(ends: list[int]) -> pa.Array:
 
 
 def views() -> pa.Array:
-    """Views of which one points beyond its buffer."""
+    """Return views, one of which points beyond its buffer."""
     good = pa.array(WORDS, pa.string_view())
     content = np.frombuffer(good.buffers()[1], np.int32).copy()
     long = (
@@ -117,16 +117,16 @@ def outcomes(*before: str) -> tuple[int, str]:
 
 
 def test_a_damaged_table_is_refused_by_an_error_of_ours():
-    code, told = outcomes()
+    code, reported = outcomes()
     assert code == 0
-    assert told.count("refused") == 2 * len(DAMAGED), told
+    assert reported.count("refused") == 2 * len(DAMAGED), reported
 
 
 def test_control_unchecked_it_would_crash_or_be_read():
-    code, told = outcomes(
+    code, reported = outcomes(
         "from dpcov.rows.sources import arrow", "arrow._check = lambda column: None"
     )
-    assert code < 0 or " read" in told
+    assert code < 0 or " read" in reported
 
 
 def test_whatever_bytes_cells_hold_a_whole_table_passes():

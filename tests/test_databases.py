@@ -368,7 +368,7 @@ def test_as_a_feature_a_large_float_of_sqlite_is_a_number(tmp_path):
         assert same(moment(table, wide), moment(pa.table({"id": [1e20, 2.0**60, 7.0]}), wide))
 
 
-def test_ids_beyond_53_bits_are_told_apart(sqlite_file, duckdb_file):
+def test_ids_beyond_53_bits_are_distinct(sqlite_file, duckdb_file):
     schema = Schema.parse(
         {"columns": COLUMNS, "unit": {"column": "id", "type": "integer", "max_rows": 1}}
     )
@@ -464,7 +464,7 @@ columns.Town = { kind = "categorical", levels = ["Aix"] }
 """
 
 
-def test_control_the_driver_does_tell(postgres):
+def test_control_the_driver_does_quote_cells(postgres):
     from adbc_driver_postgresql import dbapi
 
     with pytest.raises(dbapi.Error) as caught:

@@ -22,13 +22,13 @@ MEGABYTE = 2**20
 
 @pytest.fixture(autouse=True)
 def bare_clone(monkeypatch, tmp_path):
-    """A clone with nothing beside it and nothing fetched."""
+    """Simulate a clone without other folders and without fetched files."""
     monkeypatch.delenv("DPCOV_DATA", raising=False)
     monkeypatch.setattr(datasets, "FETCHED", tmp_path / "fetched")
 
 
 def listed(folder, **files):
-    """A list of files to fetch, from what is at each URL and the content that is expected."""
+    """Return a list of files to fetch, with their URLs and the hashes of the expected content."""
     lines = []
     for name, (url, content) in files.items():
         digest = hashlib.sha256(content).hexdigest()
@@ -50,19 +50,19 @@ def test_all_that_ships_is_listed_small_and_has_a_licence():
     names = {str(path.relative_to(ROOT / "data")) for path in shipped}
     assert names == SHIPPED | {"README.md", "files.toml"}
     assert sum(path.stat().st_size for path in shipped) < 3 * MEGABYTE
-    told = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
+    reported = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
     for folder in {path.partition("/")[0] for path in SHIPPED}:
-        row = next(line for line in told.splitlines() if f"| `{folder}` |" in line)
+        row = next(line for line in reported.splitlines() if f"| `{folder}` |" in line)
         assert "public domain" in row or ("doi:" in row and "CC BY 4.0" in row)
 
 
 def test_a_clone_alone_has_eight_real_tables_and_names_those_it_lacks(capsys):
     readable = datasets.here(datasets.TABLES)
     assert len(readable) >= 8
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     for name in datasets.TABLES.keys() - readable.keys():
-        assert f"left out, {name}: " in told
-        assert "`make data`" in told
+        assert f"left out, {name}: " in reported
+        assert "`make data`" in reported
     assert readable["adult"]().shape == (48_842, 108)
     assert readable["parkinsons"]().shape == (195, 22)
     assert readable["telemonitoring"]().shape == (5_875, 20)
@@ -75,7 +75,7 @@ def test_a_package_that_is_not_installed_leaves_out_its_tables_alone(monkeypatch
     assert "left out, iris: " in capsys.readouterr().out
 
 
-def test_any_other_fault_of_a_table_is_told():
+def test_any_other_fault_of_a_table_is_reported():
     def broken():
         raise ValueError("a fault of ours")
 
@@ -114,10 +114,10 @@ def test_what_can_be_fetched_is_and_the_rest_is_named(tmp_path, capsys):
         good=((tmp_path / "good.txt").as_uri(), b"right"),
     )
     assert fetch.main(wanted, tmp_path / "fetched") == 1
-    told = capsys.readouterr().out
-    assert "nowhere/t.txt: " in told
-    assert "changed/t.txt: its content is another" in told
-    assert "good/t.txt: fetched" in told
+    reported = capsys.readouterr().out
+    assert "nowhere/t.txt: " in reported
+    assert "changed/t.txt: its content is another" in reported
+    assert "good/t.txt: fetched" in reported
     found = [path for path in (tmp_path / "fetched").rglob("*") if path.is_file()]
     assert [path.read_bytes() for path in found] == [b"right"]
 

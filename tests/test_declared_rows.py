@@ -40,7 +40,7 @@ def schema_of(**file) -> Schema:
 
 
 def rows_of(folder, text: bytes, rows: int | None, **options) -> list[object]:
-    """Rows as the library reads them; None for one without values."""
+    """Return the rows as the library reads them; None stands for a row without values."""
     (folder / "t.csv").write_bytes(text)
     source = open_source(
         folder / "t.csv", FileOptions(header=False, rows=rows, **options), NAMES, frozenset()
@@ -122,7 +122,7 @@ def test_conditions_choose_among_the_rows_that_are_left(tmp_path):
 
 
 def changed(one: list[object], other: list[object]) -> int:
-    """How many rows must be replaced to make one table of the other."""
+    """Return the number of rows to replace in one table to get the other."""
     left, right = Counter(one), Counter(other)
     assert left.total() == right.total()
     return (left - right).total()
@@ -135,7 +135,7 @@ BROKEN = st.text('",\n\r1a', max_size=8).map(lambda text: f"{text}\n".encode())
 
 @st.composite
 def neighbours(draw, record) -> tuple[bytes, bytes]:
-    """Two files of which one has one record more, or another one."""
+    """Draw two files; one has one record more, or another record."""
     before, after = draw(st.lists(RECORD, max_size=6)), draw(st.lists(RECORD, max_size=6))
     other = draw(st.just(b"") | record)
     texts = [b"".join([*before, middle, *after]) for middle in (draw(record), other)]
@@ -175,7 +175,7 @@ def test_lines_are_rows_whatever_a_record_holds(tmp_path, pair, rows):
         assert changed(*found) <= max(1, lines[0])
 
 
-def test_control_without_a_declared_number_the_count_tells_of_a_record(tmp_path):
+def test_control_without_a_declared_number_the_count_reveals_a_record(tmp_path):
     more, fewer = b"1,1\n2,2\n", b"2,2\n"
     assert len(rows_of(tmp_path, more, None)) - len(rows_of(tmp_path, fewer, None)) == 1
     broken = b'1,"\n' + more + b'"\n'  # and stray quotes change it as well
@@ -288,7 +288,7 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
     (tmp_path / "s.toml").write_text(
         'version = 2\n[columns.a]\nkind = "number"\nlower = 0\nupper = 10\n'
     )
-    told = set()
+    reported = set()
     for records in (31, 7777, 12_341):
         (tmp_path / "f.csv").write_text("a\n" + "1\n" * records)
         done = run(
@@ -296,13 +296,13 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
             f"{tmp_path}/r.json --force --neighbors replace-one --rows 50 --mechanism gaussian"
         )
         assert done.code == 0
-        told.add(done.out + done.err)
+        reported.add(done.out + done.err)
         assert json.loads((tmp_path / "r.json").read_text())["unit_count"] == 50
         found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
         assert found[0] == f"The table has {records:,} rows, but the schema or --rows declares 50."
         found = _sentences(diagnose(tmp_path / "f.csv", schema_of()), schema_of())
         assert "rows" not in " ".join(found)
-    assert len(told) == 1
+    assert len(reported) == 1
     (tmp_path / "f.csv").write_text("a\n" + "1\n" * 50)
     found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
     assert "declared" not in found[0]
@@ -314,6 +314,6 @@ def test_the_harness_measures_declared_rows_and_catches_a_control():
     assert all(figure.ok for figure in figures), figures
 
 
-def test_a_source_that_is_fixed_tells_its_kinds():
+def test_a_source_that_is_fixed_states_its_kinds():
     source = FixedRows(open_source(np.zeros((2, 1)), FileOptions(), ()), 3)
     assert source.kinds() == {"x0": "number"}

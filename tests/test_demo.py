@@ -28,7 +28,7 @@ FEATURES = 12  # 9 columns of numbers, and 3 levels
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The table and its schema, written once."""
+    """Write the table and its schema once."""
     folder = tmp_path_factory.mktemp("demo")
     write_table(folder)
     return folder

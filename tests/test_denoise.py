@@ -75,7 +75,7 @@ def test_shrunk_matrix_is_symmetric_psd_and_has_the_trace(name, d, strength):
 
 
 def spiked(law, trace):
-    """Spectrum with five directions above the rest, of this trace, ascending."""
+    """Return an ascending spectrum of this trace, with five directions above the rest."""
     d = law.dimension
     spectrum = np.full(d, 0.2 / d)
     spectrum[-5:] += [0.1, 0.15, 0.2, 0.25, 0.3]
@@ -83,7 +83,7 @@ def spiked(law, trace):
 
 
 def errors(law, spectrum, draws, *estimators):
-    """Mean Frobenius error of each estimator of diag(spectrum), and of the noisy matrix."""
+    """Return the mean Frobenius errors of each estimator of diag(spectrum), and of the matrix."""
     generator, found = np.random.default_rng(4), []
     for _ in range(draws):
         noisy = np.diag(spectrum) + law.simulate(generator)
@@ -152,7 +152,7 @@ def test_noise_about_a_flat_spectrum_is_not_taken_for_directions(name, d, streng
 
 
 def of_factors(d, factors, own, trace, generator):
-    """Moment of this trace of columns with common factors, and from least to most of their own."""
+    """Return a moment of this trace, of columns with common factors and with parts of their own."""
     common = generator.standard_normal((d, factors))
     true = common @ common.T + np.diag(np.geomspace(*own, d))
     return true * trace / np.trace(true)
@@ -173,14 +173,14 @@ def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, 
     whole = np.linalg.norm(found, axis=(2, 3)).mean(axis=0)
     assert whole[0] < most * whole[1]
     of_columns = np.sqrt(np.mean(np.diagonal(found, axis1=2, axis2=3) ** 2, axis=(0, 2)))
-    told = math.sqrt(law.diagonal_variance)  # by the noisy diagonal
-    assert of_columns[0] < 1.1 * told
+    reported = math.sqrt(law.diagonal_variance)  # by the noisy diagonal
+    assert of_columns[0] < 1.1 * reported
     if own != (1, 1):  # which eigenvalues alone hide
-        assert of_columns[1] > 2 * told
+        assert of_columns[1] > 2 * reported
 
 
 @each_law
-def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
+def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
     d = 150
     law, generator = law_of(name, d), np.random.default_rng(9)
     trace = 3 * CLEAR * law.detectable
@@ -194,8 +194,8 @@ def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
         made = [shrink(noisy, law, trace, generator, directions=v) for v in (None, known, other)]
         found.append([np.linalg.norm(one - true) for one in made])
         assert np.linalg.eigvalsh(made[1])[0] > 0.1 * trace / d
-    plain, told, wrong = np.mean(found, axis=0)
-    assert told < 0.7 * plain
+    plain, reported, wrong = np.mean(found, axis=0)
+    assert reported < 0.7 * plain
     assert wrong < 1.03 * plain
 
 
@@ -208,8 +208,8 @@ def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
         pytest.param((1, 60), 0.1 * CLEAR, marks=pytest.mark.slow),
     ],
 )
-def test_the_share_of_the_noise_that_is_left_is_told(name, spread, strength):
-    """In closed form and by simulation. Control: a law of less noise takes the rest for error."""
+def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, strength):
+    """The test uses a closed form and simulation. Control: noise of less variance fails."""
     d = 150 if strength > CLEAR else 110
     law, generator = law_of(name, d), np.random.default_rng(10)
     trace = strength * law.detectable
@@ -223,10 +223,10 @@ def test_the_share_of_the_noise_that_is_left_is_told(name, spread, strength):
     for _ in range(12):
         noisy = true + law.simulate(generator)
         error = np.sum((estimated(noisy) - true) ** 2) / law.frobenius_squared
-        told = [share_left(noisy, of, estimated, generator) for of in (law, law.rescaled(0.7))]
-        found.append([error, *told])
-    error, told, wrong = np.mean(found, axis=0)
-    assert told == pytest.approx(error, abs=3 / d)
+        reported = [share_left(noisy, of, estimated, generator) for of in (law, law.rescaled(0.7))]
+        found.append([error, *reported])
+    error, reported, wrong = np.mean(found, axis=0)
+    assert reported == pytest.approx(error, abs=3 / d)
     assert wrong > error + 0.3
 
 
@@ -279,7 +279,7 @@ def test_without_noise_every_method_gives_the_truth(method, neighbors):
 
 
 def disagreements(law, eigenvalues, overlaps):
-    """Which public constants of the law contradict (draws, d) eigenvalues and spike overlaps."""
+    """Return the public constants that (draws, d) eigenvalues and spike overlaps contradict."""
     z = law.edge * (np.array([0, 0.5, 1.2]) + 1j)
     g = (1 / (z[:, None] - eigenvalues.ravel())).mean(axis=1)
     weak, strong = overlaps
@@ -293,7 +293,7 @@ def disagreements(law, eigenvalues, overlaps):
 
 
 def overlap(noises, spike):
-    """Squared cosine between the top eigenvector and a direction of this strength."""
+    """Return the squared cosine between the top eigenvector and a direction of this strength."""
     found = []
     for noise in noises:
         matrix = noise.copy()
@@ -321,7 +321,7 @@ def test_limits_of_the_law_agree_with_its_spectrum_at_order_400(name):
 
 
 def assert_isotropic(made):
-    """A multiple of the identity on the features, and the intercept's own corner."""
+    """Check for a multiple of the identity on the features, and a separate intercept entry."""
     matrix = best_estimate(made)
     features = np.diag(matrix)[:-1]
     np.testing.assert_array_equal(matrix, np.diag(np.diag(matrix)))
@@ -355,7 +355,7 @@ def test_where_nothing_shows_the_answer_is_a_multiple_of_the_identity(request_):
 
 
 def threshold(**request):
-    """Largest number of rows at which the public gate is shut."""
+    """Return the largest number of rows at which the public gate is shut."""
     law = released(10**5, **request)
     return math.ceil(law.noise.detectable / law.lattice.bound) - 1
 
@@ -390,7 +390,7 @@ def test_the_public_gate_releases_the_trace_alone_with_the_whole_budget(method, 
     np.testing.assert_array_equal(loaded.denoised, few.denoised)
 
 
-def test_the_public_gate_looks_at_the_number_of_rows_only():
+def test_the_public_gate_depends_on_the_number_of_rows_only():
     for values in (np.zeros((30, 4)), np.ones((30, 4)), np.full((30, 4), np.nan)):
         made = dpcov.release(
             values, lower=0, upper=1, epsilon=0.05, neighbors="replace-one", seed=3
@@ -404,8 +404,8 @@ def test_the_public_gate_looks_at_the_number_of_rows_only():
 @pytest.mark.parametrize("trace", [-(10**25), -1, 0, 1, 10**25])
 def test_any_private_trace_gives_a_finite_matrix(method, trace):
     for mechanism in ("matrix-laplace", "standardized"):
-        told = replace(released(500, mechanism=mechanism), published_trace=trace)
-        made = denoise(told, method)
+        reported = replace(released(500, mechanism=mechanism), published_trace=trace)
+        made = denoise(reported, method)
         assert np.isfinite(made.second_moment()).all()
         assert np.isfinite(made.covariance()).all()
         if trace <= 0 and method == "project" and mechanism == "matrix-laplace":

@@ -39,14 +39,14 @@ class ScriptedEntropy:
 
 
 def decide(first: int, gamma: Fraction, *further: int) -> tuple[bool, int]:
-    """The exact verdict, and how many further words it took."""
+    """Return the exact verdict, and the number of further words that it used."""
     entropy = ScriptedEntropy(*further)
     verdict = discrete._decide_exactly(first, gamma, entropy)
     return verdict, len(further) - len(entropy.left)
 
 
 def words_of_exp(gamma: Fraction, count: int) -> list[int]:
-    """The first 64-bit words of exp(-gamma), from 200 digits of mpmath."""
+    """Return the first 64-bit words of exp(-gamma), from 200 digits of mpmath."""
     with mpmath.workdps(200):
         exp = mpmath.exp(-mpmath.mpf(gamma.numerator) / gamma.denominator)
         bits = int(mpmath.floor(exp * mpmath.mpf(2) ** (64 * count)))
@@ -105,7 +105,7 @@ def test_exact_path_gives_the_draws_of_the_fast_path(sampler, parameter, monkeyp
 
 
 def coin_errors(exponents: discrete._Exponents) -> np.ndarray:
-    """How far the float probabilities are from exp(-gamma)."""
+    """Return the errors of the float probabilities of exp(-gamma)."""
     with mpmath.workdps(60):
         return np.array(
             [
@@ -121,7 +121,7 @@ OFFSETS = [sign * 2**k for sign in (-1, 1) for k in range(20)]
 
 
 def wrong_coins(gamma: Fraction, error: float) -> int:
-    """How many coins beside the threshold err, when the float exponents are off by `error`."""
+    """Count wrong coins near the threshold if float exponents are off by `error`."""
     first = words_of_exp(gamma, 1)[0]
     words = [first + offset for offset in OFFSETS]
     exponents = discrete._Exponents(np.full(len(words), float(gamma) + error), lambda _: gamma)
@@ -318,14 +318,14 @@ def test_a_draw_beyond_64_bits_is_refused_not_wrapped(monkeypatch):
 @pytest.mark.parametrize("scale", [0, -1, Fraction(1, 2**31), 2**80 + 1, 10**400])
 def test_scale_out_of_range_is_refused_with_the_range(scale):
     with pytest.raises(
-        MechanismError, match=r"scale of the integer noise is .* between 9\.313E-10"
+        MechanismError, match=r"scale of the integer noise is .* between 9[.]313E-10"
     ):
         discrete_laplace(Fraction(scale), 1, Entropy.seeded(1))
 
 
 @pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**31), 2**156 + 1])
 def test_variance_out_of_range_is_refused_with_the_range(variance):
-    with pytest.raises(MechanismError, match=r"variance of the integer noise .* and 9\.134E\+46"):
+    with pytest.raises(MechanismError, match=r"variance of the integer noise .* and 9[.]134E[+]46"):
         discrete_gaussian(Fraction(variance), 1, Entropy.seeded(1))
 
 

@@ -114,7 +114,7 @@ def test_bad_requests_are_refused_in_a_sentence(target, options, message: str) -
         lda(released(), target, **{"alpha": 0.1, **options})
 
 
-def test_without_categories_there_is_nothing_to_tell_apart() -> None:
+def test_without_categories_there_is_nothing_to_classify() -> None:
     rows = np.random.default_rng(0).uniform(-1, 1, (500, 2))
     with pytest.raises(ReleaseError, match="no column of categories"):
         lda(dpcov.release(rows, lower=-1, upper=1, epsilon=100.0), "x0")

@@ -26,7 +26,7 @@ def test_what_is_linked_is_there(page):
 
 @pytest.fixture(scope="module")
 def changed_tree(tmp_path_factory):
-    """A copy of what the commits of CONTRIBUTING.md change, with both applied."""
+    """Return a copy of the folders, with the commits of CONTRIBUTING.md applied."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("src", "tests", "trust", "benchmarks", "tools"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.pyc"))
@@ -42,7 +42,7 @@ def changed_tree(tmp_path_factory):
 # Test files of each commit, a pattern for the tests that concern it, and their smallest number.
 BATTERY = [
     ("tests/conformance/test_mechanisms.py", "plain-gaussian|PlainGaussian", 60),
-    ("tests/test_door.py tests/test_doors_agree.py", "npy|every_door", 3),
+    ("tests/test_sources_attack.py tests/test_sources_agree.py", "npy|every_source", 3),
     ("tests/test_means.py tests/test_results.py tests/test_completion.py", "means", 4),
 ]
 
@@ -51,8 +51,8 @@ def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     files, words, _ = zip(*BATTERY, strict=True)
     wanted = "|".join(words).replace("|", " or ")
     line = f"-m pytest -v -p no:cacheprovider {' '.join(files)} -k '{wanted}'"
-    told = shell(f"PYTHONPATH=src {shlex.quote(sys.executable)} {line}", changed_tree)
-    passed = [line for line in told.splitlines() if " PASSED" in line]
+    reported = shell(f"PYTHONPATH=src {shlex.quote(sys.executable)} {line}", changed_tree)
+    passed = [line for line in reported.splitlines() if " PASSED" in line]
     for tests, word, least in BATTERY:
         own = [line for line in passed if line.startswith(tuple(tests.split()))]
         assert len([line for line in own if re.search(word, line)]) >= least, tests

@@ -96,7 +96,7 @@ def b64(content: bytes) -> str:
 
 
 def random_edits(signed: Signed, generator: np.random.Generator, count: int) -> Iterator[Edit]:
-    """Flips of one character or one bit in the payload, and of one in the signature; cuts."""
+    """Yield changes of one character or one bit in the payload or the signature, and cuts."""
     text = signed.text()
     sig = signed.document()["signatures"][0]["sig"]
     for _ in range(count):
@@ -176,7 +176,7 @@ def edits_of_types(signed: Signed) -> Iterator[Edit]:
 
 
 def edits_of_payloads(signed: Signed) -> Iterator[Edit]:
-    """Other payloads, most of which have the same meaning as JSON."""
+    """Yield other payloads; most of them have the same meaning as JSON."""
     text = signed.payload.decode()
     content = json.loads(text)
     bolder = json.loads(text)
@@ -230,7 +230,7 @@ def edits_of_encodings(signed: Signed) -> Iterator[Edit]:
 
 
 def edits_of_names(signed: Signed) -> Iterator[Edit]:
-    """Names twice: which one counts depends on the program."""
+    """Yield names that occur twice: programs differ in which one counts."""
     text, other = signed.text(), b64(signed.other)
     for name, value in (("payload", other), ("payloadType", "application/json")):
         for spelt in (name, name.replace("a", "\\u0061", 1)):
@@ -248,7 +248,7 @@ def edits_of_names(signed: Signed) -> Iterator[Edit]:
 
 
 def edits(signed: Signed) -> list[Edit]:
-    """Exactly 200 edits, the same in every run for the same file."""
+    """Return exactly 200 edits, the same in every run for the same file."""
     found = [
         *edits_of_signatures(signed),
         *edits_of_types(signed),
@@ -273,7 +273,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def signed(folder) -> Signed:
-    """A signed file as dpcov writes it, and the payload of another one."""
+    """Return a signed file as dpcov writes it, and the payload of another one."""
     for name in ("one", "other"):
         release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
         release.save(folder / f"{name}.json")
@@ -288,7 +288,7 @@ def signed(folder) -> Signed:
 
 @pytest.fixture(scope="module")
 def files(signed, folder) -> dict[str, Edit]:
-    """The edits as files, and the file without an edit."""
+    """Write the edits as files, and the file without an edit."""
     made = {f"edit{at:03}": edit for at, edit in enumerate(edits(signed))}
     assert len({edit.content for edit in made.values()} - {signed.text().encode()}) >= EDITS - 5
     made["edit-none"] = Edit("none", signed.text().encode(), False)
@@ -298,12 +298,12 @@ def files(signed, folder) -> dict[str, Edit]:
 
 
 def code_of(language: str) -> str:
-    """The functions of the page, without the lines that use them."""
+    """Return the functions of the page, without the lines that use them."""
     return next(block.code for block in pages.blocks(PAGE) if block.language == language)
 
 
 def by_dpcov(file: Path) -> bytes | None:
-    """The payload of a file that dpcov verifies; None of one that is refused."""
+    """Return the payload of a file that dpcov verifies, or None if dpcov refuses the file."""
     try:
         release = signatures.verify(file, file.with_name("lab.key.pub"))
     except SignatureError:
@@ -336,7 +336,7 @@ def run_js(folder: Path, code: str) -> str:
 
 @pytest.fixture(scope="module", params=["dpcov", "r", "js"])
 def verdicts(request, files, folder) -> dict[str, bytes | None]:
-    """The payload that a verifier returns for each file, or None."""
+    """Return the payload that a verifier returns for each file, or None."""
     if request.param == "dpcov":
         return {name: by_dpcov(folder / name) for name in files}
     if request.param == "r":
@@ -393,7 +393,7 @@ def test_no_edit_makes_an_unexpected_error(files, folder):
 
 
 def accepted(signed: Signed, covered: Callable[[str, bytes], bytes], folder: Path) -> list[Edit]:
-    """Edits that a verifier accepts whose signature covers `covered(type, payload)`."""
+    """Return edits that a verifier accepts whose signature covers `covered(type, payload)`."""
     key = load_pem_private_key((folder / "lab.key").read_bytes(), None)
 
     def verified(content: bytes) -> bool:
@@ -417,7 +417,7 @@ def accepted(signed: Signed, covered: Callable[[str, bytes], bytes], folder: Pat
 
 
 def serialised_again(kind: str, payload: bytes) -> bytes:
-    """Canonical JSON, as some standards sign it."""
+    """Return canonical JSON, as some standards sign it."""
     try:
         document = json.loads(payload)
     except ValueError:

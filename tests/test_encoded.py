@@ -32,7 +32,7 @@ def schema(radius: float | None = None, **fields) -> Schema:
 
 
 def table(rows: int = 500) -> pa.Table:
-    """With missing, infinite and outlying cells."""
+    """Return a table with missing, infinite and outlying cells."""
     rng = np.random.default_rng(5)
     columns = {}
     for name, declared in COLUMNS.items():
@@ -48,7 +48,7 @@ def table(rows: int = 500) -> pa.Table:
 
 
 def plain(data: pa.Table, declared: Schema) -> np.ndarray:
-    """(rows, features) integers by the formula of docs/proofs/release.md 2, without a clip."""
+    """Return (rows, features) integers by the formula of docs/proofs/release.md 2, unclipped."""
     scale = 1 / lattice_of(declared).step
     kind = np.float32 if scale <= 2**24 else np.float64
     features: list[np.ndarray] = []
@@ -72,7 +72,7 @@ def plain(data: pa.Table, declared: Schema) -> np.ndarray:
 
 
 def unclipped(data: pa.Table, declared: Schema) -> np.ndarray:
-    """(rows, features) as they are before the clip."""
+    """Return (rows, features) as they are before clipping."""
     columns = Columns(declared, np.full(len(declared.features), 1 / lattice_of(declared).step))
     (batch,) = data.combine_chunks().to_batches()
     rows = np.full((len(declared.features) + 1, batch.num_rows), np.nan)
@@ -103,7 +103,7 @@ def test_integers_in_float32_are_next_to_the_exact_ones(scale, lower, upper):
 
 @pytest.mark.parametrize("exponent", [-70, -61, -60, 0, 60, 61, 300])
 def test_columns_of_any_size_are_scaled(exponent):
-    """Beyond the range of float32 by float64: otherwise 2^-70 would be 0, and 2^300 infinite."""
+    """Columns beyond the range of float32 use float64: 2^-70 would become 0, and 2^300 infinite."""
     half = 2.0**exponent
     columns = Columns(Schema.from_bounds(-half, half, ["a"]), np.array([1000.0]))
     (batch,) = pa.table(

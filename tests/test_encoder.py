@@ -31,14 +31,14 @@ LIMBS = st.lists(FLOATS.filter(math.isfinite), min_size=16, max_size=16)
 
 
 def column(declared: dict, cells: pa.Array, missing=("",), **fields) -> list[list[int]]:
-    """Integer rows, without intercept, of one column in units of 2^-20 of radius 1."""
+    """Return integer rows of one column without intercept, in units of 2^-20 of radius 1."""
     document = {"columns": {"c": declared}, "radius": 1.0, "intercept": 0, "missing": missing}
     rows = encode(pa.table({"c": cells}), Schema.parse(document | fields))
     return rows.astype(int).tolist()
 
 
 def changed_rows(encoder, table: pa.Table, size: int) -> int:
-    """How many rows have other integers alone than in batches of `size` rows."""
+    """Count rows that have other integers alone than in batches of `size` rows."""
     alone = np.concatenate([encoder(table.slice(i, 1)) for i in range(len(table))])
     grouped = np.concatenate([encoder(table.slice(i, size)) for i in range(0, len(table), size)])
     return int((alone != grouped).any(axis=1).sum())
@@ -84,7 +84,7 @@ def test_a_row_depends_on_itself_alone(drawn, random, mapped):
 
 
 def crafted_rows(count: int = 400, width: int = 64) -> tuple[pa.Table, LinearMap]:
-    """Rows whose first image under the map lies exactly half-way between two lattice points."""
+    """Return rows whose first transformed value is exactly half-way between lattice points."""
     rng = np.random.default_rng(1)
     matrix = rng.uniform(-0.1, 0.1, (8, width))
     matrix[0, -3:] = [1, 2.0**-20, 2.0**-25]
@@ -353,7 +353,7 @@ READ += [pa.dictionary(pa.int32(), pa.string_view())]
 
 
 def cells_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The texts in another type."""
+    """Return the texts in another type."""
     if not pa.types.is_dictionary(kind):
         return texts.cast(kind)
     found = texts.dictionary_encode()
@@ -416,7 +416,7 @@ def test_a_text_level_is_met_beside_numbers_and_truths(other):
     assert column(categorical("a", other), cells) == [[UNIT, 0], [0, UNIT], [0, 0]]
 
 
-def test_integers_that_no_float_holds_are_outside_of_bounds_and_told_apart_as_levels():
+def test_integers_that_no_float_holds_are_outside_of_bounds_and_distinct_as_levels():
     cells = pa.array([2**53 + 1, 2**53, 2**63 - 1, 1])
     assert column(numeric(0, 1), cells) == [[UNIT]] * 4
     for kind in (pa.int64(), pa.uint64(), pa.string(), pa.decimal128(20, 0)):
@@ -442,7 +442,7 @@ def test_integers_that_no_float_holds_are_outside_of_bounds_and_told_apart_as_le
     ],
     ids=str,
 )
-def test_what_float64_can_not_tell_apart_is_refused_in_the_schema(declared):
+def test_values_that_float64_cannot_distinguish_are_refused_in_the_schema(declared):
     with pytest.raises(SchemaError, match="float64"):
         Schema.parse({"columns": {"a": declared}})
 
@@ -457,7 +457,7 @@ def test_what_float64_can_not_tell_apart_is_refused_in_the_schema(declared):
     ],
     ids=str,
 )
-def test_control_what_float64_tells_apart_is_taken(declared):
+def test_control_values_that_float64_distinguishes_are_accepted(declared):
     Schema.parse({"columns": {"a": declared}})
 
 

@@ -61,7 +61,7 @@ class Of:
 
 
 def errors(size: int = 999, spread: float = 1.0) -> np.ndarray:
-    """(b, 2, 2) errors, normal by their quantiles; the second entry has half the errors."""
+    """Return (b, 2, 2) errors with normal quantiles; the second entry has half the errors."""
     quantiles = spread * stats.norm.ppf((np.arange(size) + 1) / (size + 1))
     found = np.zeros((size, 2, 2))
     found[:, 0, 0], found[:, 1, 0] = quantiles, quantiles[::-1] / 2
@@ -223,12 +223,12 @@ def test_several_statistics_have_the_same_draws_as_each_alone() -> None:
         assert one.level == 0.95
 
 
-def test_unless_told_otherwise_they_cover_sampling() -> None:
+def test_by_default_they_cover_sampling() -> None:
     assert several_intervals(made(), ["mean"])[0].covers == "privacy noise and sampling"
 
 
 def test_ends_for_clipped_rows_are_the_published_entries_and_quantiles_of_their_noise() -> None:
-    """Nothing is denoised, and no error is less than its law: all is below the noise level."""
+    """All results are below the noise level, so nothing is denoised."""
     release = made(200, mechanism="gaussian", epsilon=None, rho=1e-3)
     assert release.noise is not None
     law = release.noise.rescaled(release.lattice.step**2)
@@ -299,7 +299,7 @@ def of_matrix(**fields: Any) -> Intervals:
     return Intervals(low, low + 1, **asked)  # type: ignore[arg-type]
 
 
-def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -> None:
+def test_a_table_of_intervals_has_each_entry_once_and_marks_those_below_the_noise() -> None:
     (table,) = of_matrix(below_noise=~np.eye(3, dtype=bool)).tables()
     assert table.title == "90% intervals for privacy noise"
     assert table.rows == [
@@ -327,12 +327,12 @@ def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -
 def test_a_warning_counts_what_is_below_the_noise_and_what_is_not_trusted() -> None:
     sure, clear = {"trusted": np.ones((3, 3), bool)}, {"below_noise": np.zeros((3, 3), bool)}
     assert of_matrix(**sure, **clear).warning is None
-    told = of_matrix(**sure).warning  # 0 is in the first interval alone
-    assert told is not None
-    assert told.startswith("1 of 9 figures is below the noise level: the 95% interval")
-    told = of_matrix(**clear).warning
-    assert told is not None
-    assert told.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
+    reported = of_matrix(**sure).warning  # 0 is in the first interval alone
+    assert reported is not None
+    assert reported.startswith("1 of 9 figures is below the noise level: the 95% interval")
+    reported = of_matrix(**clear).warning
+    assert reported is not None
+    assert reported.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
     assert "may cover more than asked" in str(of_matrix(for_clipped_rows=True).warning)
     assert str(of_matrix(clipped=True, **clear).warning).startswith(
         f"{IGNORED_CLIPPING_NOTE} 6 of 9"

@@ -17,7 +17,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 
 
 def counter_mode(key: bytes, blocks: int) -> bytes:
-    """AES-256-CTR from the block cipher: the encrypted counters 0, 1, 2, ..."""
+    """Return AES-256-CTR from the block cipher: the encrypted counters 0, 1, 2, ..."""
     block = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()  # noqa: S305  one block at a time
     return b"".join(block.update(count.to_bytes(16, "big")) for count in range(blocks))
 
@@ -59,7 +59,7 @@ def test_words_are_uniform_bits() -> None:
 
 
 def first_word_of_child(entropy: Entropy) -> int:
-    """What a forked child draws first; the child does nothing else."""
+    """Return the first draw of a forked child that does nothing else."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -96,7 +96,7 @@ print(len({*children, *entropy.words(1000).tolist()}))
 
 
 def test_a_thousand_forks_draw_distinct_words_and_none_of_the_parents() -> None:
-    """Of a small process: to fork this one takes twenty times as long."""
+    """The test forks a small process: a fork of the test process takes twenty times as long."""
     command = [sys.executable, "-c", FORKS, str(Path(__file__).parent)]
     assert subprocess.run(command, check=True, capture_output=True).stdout == b"2000\n"
 

@@ -56,7 +56,7 @@ def exempt(estimator: Any) -> dict[str, str]:
 
 
 def name_of(check: Any) -> str:
-    """The name of a check, without its options."""
+    """Return the name of a check, without its options."""
     return name_of(check.func) if isinstance(check, partial) else str(check.__name__)
 
 
@@ -73,7 +73,7 @@ def test_scikit_learns_check_passes(estimator: Any, check: Any) -> None:
 
 
 def exempt_in_noise(estimator: Any) -> dict[str, str]:
-    """Not what two fits differ by: noise hides all of so few rows, so both have the null model."""
+    """Return exempt checks, with the check that noise satisfies: both fits have the null model."""
     kept = exempt(estimator)
     kept.pop("check_sample_weight_equivalence_on_dense_data", None)
     return kept

@@ -122,7 +122,7 @@ def test_the_raw_penalty_is_scikit_learns() -> None:
     assert np.allclose(fitted.coef_, plain.coef_, atol=1e-3)
 
 
-def test_alpha_is_chosen_from_the_release_and_told() -> None:
+def test_alpha_is_chosen_from_the_release_and_reported() -> None:
     ridge = PrivateRidge((-8, 8), (-8, 8), epsilon=1.0, random_state=0).fit(ROWS, TARGET)
     assert ridge.alpha_ > 0
     assert ridge.alpha is None
@@ -375,12 +375,12 @@ def test_the_number_of_rows_decides_nothing(estimator: Any, count: int) -> None:
 # What is fitted where nothing rises above the noise
 
 
-DROWNED: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
+BELOW_NOISE: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
 
 
 @BY_NAME
-def test_what_drowns_in_noise_keeps_its_release_and_is_told(estimator: Any) -> None:
-    drowned = clone(estimator).set_params(**DROWNED)
+def test_an_estimator_below_the_noise_level_keeps_its_release_and_warns(estimator: Any) -> None:
+    drowned = clone(estimator).set_params(**BELOW_NOISE)
     with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
         drowned.fit(ROWS[:20], TARGET[:20])
     assert [one.filename for one in caught] == [__file__]
@@ -406,7 +406,7 @@ def test_a_release_below_the_noise_is_warned_of(
 
 
 def test_a_covariance_that_was_not_released_is_0_about_the_midpoints() -> None:
-    model = PrivateCovariance(bounds=([0, -4, -1], [2, 4, 3]), **DROWNED)
+    model = PrivateCovariance(bounds=([0, -4, -1], [2, 4, 3]), **BELOW_NOISE)
     with pytest.warns(NullModelWarning, match="trace only"):
         model.fit(ROWS[:20])
     assert model.location_.tolist() == [1, 0, 1]
@@ -422,20 +422,20 @@ def test_a_covariance_that_was_not_released_is_0_about_the_midpoints() -> None:
 def test_a_null_model_predicts_the_mean() -> None:
     both = np.column_stack([TARGET, TARGET])
     for target, shape in ((TARGET, ()), (both, (2,))):
-        model = clone(RIDGE).set_params(**DROWNED).fit(ROWS[:20], target[:20])
+        model = clone(RIDGE).set_params(**BELOW_NOISE).fit(ROWS[:20], target[:20])
         assert not model.coef_.any()
         assert model.coef_.shape == (*shape, 3)
         assert np.array_equal(model.intercept_, np.squeeze(model.release_.centers[3:]))
         assert np.array_equal(model.predict(ROWS[:2])[1], model.intercept_)
         assert np.isnan(model.alpha_).all()
-    about_0 = clone(RIDGE).set_params(**DROWNED, fit_intercept=False)
+    about_0 = clone(RIDGE).set_params(**BELOW_NOISE, fit_intercept=False)
     assert not about_0.fit(ROWS[:20], TARGET[:20]).predict(ROWS).any()
 
 
 @pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
 @pytest.mark.parametrize("asked", [None, 2, 0.9])
 def test_null_components_are_a_basis_without_variance(asked: Any) -> None:
-    model = PrivatePCA(**EXACT | DROWNED, n_components=asked, whiten=True).fit(ROWS[:20])
+    model = PrivatePCA(**EXACT | BELOW_NOISE, n_components=asked, whiten=True).fit(ROWS[:20])
     k = 2 if asked == 2 else 3
     assert np.array_equal(model.components_, np.eye(3)[:k])
     for variances in (model.explained_variance_, model.explained_variance_ratio_):
@@ -448,7 +448,7 @@ def test_null_components_are_a_basis_without_variance(asked: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
 def test_a_null_graph_is_empty() -> None:
-    model = PrivateGraphicalLasso(**EXACT | DROWNED).fit(ROWS[:20])
+    model = PrivateGraphicalLasso(**EXACT | BELOW_NOISE).fit(ROWS[:20])
     assert (model.graph_.edges, model.graph_.left_out) == ([], model.release_.columns)
     assert not model.precision_.any()
     assert not model.covariance_.any()

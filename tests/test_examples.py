@@ -23,7 +23,7 @@ ID = re.compile(r"[a-zA-Z0-9-_]{1,64}")
 
 
 def code_of(name, form):
-    """The program of a story; of a notebook, its cells in order, as a kernel runs them."""
+    """Return the program of a story; for a notebook, the cells in the order of a kernel."""
     if form == "script":
         return (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     document = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))
@@ -50,10 +50,10 @@ def story(name, folder, data, form):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
-    told = story("hospital", tmp_path, tmp_path, form)
+    reported = story("hospital", tmp_path, tmp_path, form)
     folder = tmp_path / "hospital"
-    assert "any one person (column 'patient', at most 4 rows each)" in told
-    assert "A second release: Not enough budget" in told
+    assert "any one person (column 'patient', at most 4 rows each)" in reported
+    assert "A second release: Not enough budget" in reported
     assert dpcov.Ledger.open(folder / "ward.ledger").account().left == {"epsilon": 0.5}
     assert "The ward" in (folder / "ward.html").read_text(encoding="utf-8")
 
@@ -61,10 +61,10 @@ def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
-def test_the_census_tells_the_share_of_women_to_a_hundredth(data, form, tmp_path):
-    told = story("census", tmp_path, data, form)
-    assert ("the Adult table" in told) == (data == DATA)
-    assert float(told.split("off by ")[1].split()[0]) < 0.01
+def test_the_census_estimates_the_fraction_of_women_to_a_hundredth(data, form, tmp_path):
+    reported = story("census", tmp_path, data, form)
+    assert ("the Adult table" in reported) == (data == DATA)
+    assert float(reported.split("off by ")[1].split()[0]) < 0.01
     made = dpcov.load(tmp_path / "census" / "census.release.json")
     assert len(made.columns) == (105 if data == DATA else 14)
 
@@ -73,9 +73,9 @@ def test_the_census_tells_the_share_of_women_to_a_hundredth(data, form, tmp_path
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
 def test_the_laboratory_finds_that_two_scores_of_one_scale_belong_together(data, form, tmp_path):
-    told = story("laboratory", tmp_path, data, form)
-    assert ("recordings are real" in told) == (data == DATA)
-    assert "motor_UPDRS - total_UPDRS" in told.split("the strongest:")[1].splitlines()[1]
+    reported = story("laboratory", tmp_path, data, form)
+    assert ("recordings are real" in reported) == (data == DATA)
+    assert "motor_UPDRS - total_UPDRS" in reported.split("the strongest:")[1].splitlines()[1]
     document = json.loads((tmp_path / "laboratory" / "voices.release.json").read_text())
     assert document["mechanism"] == "standardized"
     assert "<svg" in (tmp_path / "laboratory" / "voices.svg").read_text()
@@ -107,7 +107,7 @@ def test_a_notebook_has_all_the_code_of_its_script_and_no_outputs(name):
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
 
 
-def test_cells_are_told_apart_by_their_marks():
+def test_cells_are_separated_by_their_marks():
     script = '"""Title.\n\nText."""\n\n# %%\na = 1\n\n# %% [markdown]\n# One\n#\n# two\n\n# %%\nb\n'
     assert notebooks.cells(script) == [
         ("markdown", "# Title\n\nText."),

@@ -41,12 +41,12 @@ CLAIMED = 12  # releases whose expected error is asked for: counts of long rows 
 
 
 def ratio(releases: list[Release], claimed: list[Release]) -> float:
-    """Mean error that `claimed` imply, of normal ones, over that which `releases` have."""
+    """Return the mean error that `claimed` imply (if normal) over the one of `releases`."""
     realised = np.mean([np.abs(made.correlation() - TRUTH)[BELOW] for made in releases])
     generator = simulation_generator(1)
     expected = [correlation_standard_errors(made, generator=generator) for made in claimed]
-    told = np.mean([error[BELOW] for error in expected if error is not None])
-    return float(np.sqrt(2 / np.pi) * told / realised)
+    reported = np.mean([error[BELOW] for error in expected if error is not None])
+    return float(np.sqrt(2 / np.pi) * reported / realised)
 
 
 REQUESTS: list[dict[str, Any]] = [
@@ -60,7 +60,7 @@ REQUESTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) -> None:
-    """By the noise law alone: hardly a row is clipped here."""
+    """The expected error comes from the noise alone: almost no row is clipped."""
     releases = repeats(**request_)
     alone = [replace(made, lengths=None) for made in releases[:CLAIMED]]
     assert SHARE[0] <= ratio(releases, alone) <= SHARE[1]
@@ -71,9 +71,9 @@ def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
     """There is none here, but the counts of rows by length leave some plausible."""
     releases = repeats(**request_)
     alone = [replace(made, lengths=None) for made in releases[:CLAIMED]]
-    told = ratio(releases, releases[:CLAIMED])
-    assert ratio(releases, alone) < told
-    assert 1.0 <= told <= UNSEEN
+    reported = ratio(releases, releases[:CLAIMED])
+    assert ratio(releases, alone) < reported
+    assert 1.0 <= reported <= UNSEEN
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:
@@ -117,7 +117,7 @@ def test_a_single_feature_has_no_error() -> None:
 
 
 def test_a_correlation_that_may_be_anything_is_not_stated_as_exact() -> None:
-    """Where plausible errors leave no rows, or no variance, it has no spread to first order."""
+    """If plausible errors leave no rows or no variance, its spread to first order is undefined."""
     made = [dpcov.release(DATA[:300], lower=-1, upper=1, epsilon=0.1, seed=s) for s in range(8)]
     least = []
     for one in made:
@@ -142,12 +142,12 @@ def test_without_a_spread_it_may_be_any_of_minus_1_to_1(monkeypatch: pytest.Monk
 
 
 def test_correlations_below_the_noise_level_are_counted() -> None:
-    """By the interval that `intervals` have for the noise alone."""
+    """The count uses the interval of `intervals` for the noise alone."""
     clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)
     found = correlation_errors(few)
-    told = dpcov.intervals(few, "correlation", sampling=False)
+    reported = dpcov.intervals(few, "correlation", sampling=False)
     assert found is not None
-    assert np.array_equal(found.below, (told.low <= 0) & (told.high >= 0))
+    assert np.array_equal(found.below, (reported.low <= 0) & (reported.high >= 0))
     assert np.array_equal(found.errors, correlation_standard_errors(few))
     high = int(np.sum(found.below[BELOW]))
     assert 0 < high < 10
@@ -202,7 +202,7 @@ def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
 
 
 def test_what_the_clip_is_drawn_to_have_taken_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hardly any noise, so that nothing else differs."""
+    """There is almost no noise, so nothing else differs."""
     made = dpcov.release(DATA, lower=-1, upper=1, seed=1, mechanism="standardized", rho=0.05)
     assert made.noise is not None
     quiet, whole = replace(made, noise=made.noise.rescaled(1e-9)), made.mapped(made.second_moment())
@@ -250,8 +250,8 @@ def test_silence_is_for_the_noise_where_there_is_any() -> None:
 def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As they may be to first order, at many columns."""
-    made, told = repeats(1)[0], []
+    """With many columns, the intervals use errors to first order, which can be too large."""
+    made, reported = repeats(1)[0], []
     found = correlation_errors(made, generator=simulation_generator(1))
     assert found is not None
     errors = found.errors
@@ -261,8 +261,8 @@ def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
         text = summary(made).summary()
         line = re.search(r"noise: ± ([\d.]+) on average, ± ([\d.]+) at worst", text)
         assert line is not None
-        told.append([float(number) for number in line.groups()])
+        reported.append([float(number) for number in line.groups()])
     reach = errors[BELOW] * 1.96
-    assert told[0] == pytest.approx([reach.mean(), reach.max()], abs=6e-4)
-    assert told[1][1] == 1.0
-    assert told[1][0] == pytest.approx(np.minimum(300 * reach, 1).mean(), abs=6e-4)
+    assert reported[0] == pytest.approx([reach.mean(), reach.max()], abs=6e-4)
+    assert reported[1][1] == 1.0
+    assert reported[1][0] == pytest.approx(np.minimum(300 * reach, 1).mean(), abs=6e-4)

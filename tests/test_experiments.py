@@ -87,8 +87,8 @@ def test_what_the_pages_show_was_measured_for_the_claims_as_they_are(paper, clai
 NUMBERED = re.compile(r"(Algorithm|Theorem|Lemma|Corollary|Table|Figure)s? (\d+(?:\.\d+)?)")
 
 
-def unjudged(stated, claims):
-    """What is wrong with a paper's list of statements, beside its claims (`where` by id)."""
+def unchecked(stated, claims):
+    """Return the faults of a paper's list of statements, given its claims (`where` by id)."""
     listed = {name for found in stated.values() if isinstance(found, list) for name in found}
     numbers = {found.groups() for name in stated for found in NUMBERED.finditer(name)}
     placed = {found.groups() for where in claims.values() for found in NUMBERED.finditer(where)}
@@ -102,17 +102,17 @@ def unjudged(stated, claims):
 @pytest.mark.parametrize(
     "paper", ["amin2019", "dorsi2025", "jiang2016", "mouzakis2021", "wang2018"]
 )
-def test_every_statement_of_a_paper_is_judged_by_claims_or_says_why_not(paper, claims):
+def test_every_statement_of_a_paper_has_claims_or_says_why_not(paper, claims):
     stated = claims.statements()[paper]
     wheres = {name: claim.where for name, claim in claims.claims_of(paper).items()}
-    assert unjudged(stated, wheres) == []
+    assert unchecked(stated, wheres) == []
     for reason in (found for found in stated.values() if isinstance(found, str)):
         assert re.fullmatch(r"[A-Z].{20,}\.", reason)
     first = next(found for found in stated.values() if isinstance(found, list))[0]
-    assert unjudged(stated | {"Lemma": ["nobody"]}, wheres) == ["nobody"]  # controls
-    assert unjudged(stated | {"Lemma": []}, wheres) == ["Lemma"]
-    assert unjudged(stated | {"Lemma 99": "No."}, wheres) == [("Lemma", 98)]
-    assert unjudged(stated, wheres | {first: "Theorem 99"}) == [("Theorem", "99")]
+    assert unchecked(stated | {"Lemma": ["nobody"]}, wheres) == ["nobody"]  # controls
+    assert unchecked(stated | {"Lemma": []}, wheres) == ["Lemma"]
+    assert unchecked(stated | {"Lemma 99": "No."}, wheres) == [("Lemma", 98)]
+    assert unchecked(stated, wheres | {first: "Theorem 99"}) == [("Theorem", "99")]
 
 
 def test_an_unknown_paper_is_refused():
@@ -147,12 +147,12 @@ def test_a_claim_that_names_no_fault_is_not_reproduced(claims, tmp_path, monkeyp
         claims.claims_of("nobody")
 
 
-def judged(monkeypatch, tmp_path, claims, claim, part):
+def row_of(monkeypatch, tmp_path, claims, claim, part):
     reproduce = importlib.import_module("reproduce")
     monkeypatch.setattr(reproduce, "RESULTS", tmp_path)
     monkeypatch.setattr(reproduce, "claims_of", lambda paper: {claim.id: claim})
     monkeypatch.setitem(sys.modules, "nobody.run", SimpleNamespace(PARTS=(part,)))
-    (row,) = reproduce.judge("nobody", "nobody", small=False, controls=True)
+    (row,) = reproduce.checked("nobody", "nobody", small=False, controls=True)
     return row
 
 
@@ -165,7 +165,7 @@ def test_a_claim_fails_that_does_not_notice_its_fault(claims, faults, monkeypatc
     claim = stated(claims, "reproduced", large, larger)
     for bound, awake in ((1.5, True), (3.0, False)):
         part = partial(level, bound=bound)
-        row = judged(monkeypatch, tmp_path, claims, claim, part)
+        row = row_of(monkeypatch, tmp_path, claims, claim, part)
         assert row["came"] == "reproduced"
         assert row["noticed"] == row["ok"] == awake
 
@@ -176,7 +176,7 @@ def test_a_claim_that_fails_with_few_repeats_notices_nothing(claims, faults, mon
         return {"x": claims.Finding("", holds=not small)}
 
     claim = stated(claims, "reproduced", faults.Fault(("noise",), noise=2))
-    assert not judged(monkeypatch, tmp_path, claims, claim, flaky)["noticed"]
+    assert not row_of(monkeypatch, tmp_path, claims, claim, flaky)["noticed"]
 
 
 def test_a_fault_is_of_the_mechanisms_that_it_names_while_it_is_in_force(faults):

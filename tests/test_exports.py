@@ -44,7 +44,7 @@ PRINTED = [f"{line} --csv" for line in OUTPUTS]
 
 @pytest.fixture
 def run(run, tmp_path: Path):
-    """The command line in a folder with a private release r.json and a seeded one s.json."""
+    """Run the command line in a folder with a private release r.json and a seeded one s.json."""
     table, schema = write_people(tmp_path)
     asked = {"schema": schema, "epsilon": 20.0, "mechanism": "matrix-laplace"}
     release(table, **asked).save("r.json")
@@ -53,7 +53,7 @@ def run(run, tmp_path: Path):
 
 
 @pytest.mark.parametrize("line", OUTPUTS)
-def test_parquet_files_tell_guarantee_mechanism_version_and_stamp(run, line: str) -> None:
+def test_parquet_files_state_guarantee_mechanism_version_and_stamp(run, line: str) -> None:
     for source, status in (("r.json", "private"), ("s.json", "reproducible: NOT PRIVATE")):
         assert run(f"{line.replace('r.json', source)} --out t.parquet --force").code == 0
         found = {k.decode(): v.decode() for k, v in pq.read_schema("t.parquet").metadata.items()}
@@ -202,14 +202,14 @@ def test_names_of_any_script_are_welcome(name: str) -> None:
 
 @pytest.fixture
 def old(run) -> str:
-    """A file as version 0.1.0 wrote it."""
+    """Return a file as version 0.1.0 wrote it."""
     document = json.loads(Path("r.json").read_text())
     document["provenance"] = {"library": "dpcov 0.1.0", "date": "2025-01-01"}
     Path("old.json").write_text(json.dumps(document))
     return "old.json"
 
 
-def test_a_release_tells_its_version_and_door(run) -> None:
+def test_a_release_states_its_version_and_data_source(run) -> None:
     made = Release.load("r.json")
     assert made.provenance["version"] == version("dpcov") >= "0.2"
     assert "door" in made.provenance

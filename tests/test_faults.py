@@ -174,9 +174,9 @@ def test_after_a_release_delta_meets_the_published_count_alone(run, tmp_path):
     answers = set()
     for name in "ab":
         for seed in range(3):
-            told = run(line.format(name, seed)).err
+            reported = run(line.format(name, seed)).err
             count = dpcov.Release.load(tmp_path / "r.json").count()
-            assert ("at least one over the number of rows" in told) == (count >= 1000)
+            assert ("at least one over the number of rows" in reported) == (count >= 1000)
             assert ("at least one over" in run("show r.json").out) == (count >= 1000)
             shown = json.loads(run("show r.json --json").out)["budget_warnings"]
             assert bool(shown) == (count >= 1000)
@@ -195,7 +195,7 @@ def test_plan_compares_delta_with_the_rows_that_the_user_states(run, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_no_warning_of_a_budget_stops_a_run_after_its_spend(tmp_path):
-    """Where warnings are errors, one comes before the ledger is touched."""
+    """If warnings are errors, the warning comes before dpcov opens the ledger."""
     ledger = dpcov.Ledger.create(tmp_path / "L", PureDP(100))
     rows = np.linspace(0, 1, 100)[:, None]
     with pytest.raises(BudgetWarning):

@@ -61,7 +61,7 @@ except OutputError:
 
 
 def race(folder: Path, *how: str) -> tuple[int, int]:
-    """How many of `MANY` processes wrote one file, and how many spent."""
+    """Return how many of `MANY` processes wrote one file, and how many spent."""
     (folder / "spent").touch()
     command = [sys.executable, "-c", RUN, *how]
     started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
@@ -86,30 +86,38 @@ def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path) -> 
     assert wrote == spent < MANY / 2  # whoever comes after another is done may replace it
 
 
-def test_control_who_looks_first_and_renames_later_loses_what_was_paid_for(tmp_path: Path) -> None:
+def test_control_a_check_before_a_later_rename_loses_what_was_paid_for(tmp_path: Path) -> None:
     wrote, spent = race(tmp_path, "before")
     assert wrote == spent > 1
 
 
-def test_six_releases_to_one_file_are_one_release_and_five_refusals(tmp_path: Path) -> None:
-    write_people(tmp_path)
-    ledger = Ledger.create(tmp_path / "l.db", PureDP(100.0))
+def one_file_gets_one_release(folder: Path, processes: int) -> None:
+    """Start this many releases to one file; check that one succeeds and that no other spends.
+
+    `make trust` calls this function with more processes.
+    """
+    write_people(folder)
+    ledger = Ledger.create(folder / "l.db", PureDP(100.0))
     command = [*DPCOV, *RELEASE.split(), "--ledger", "l.db", "--out", "r.json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    started = [subprocess.Popen(command, cwd=tmp_path, **pipes) for _ in range(6)]
-    told = [process.communicate(timeout=240) for process in started]
+    started = [subprocess.Popen(command, cwd=folder, **pipes) for _ in range(processes)]
+    outputs = [process.communicate(timeout=240) for process in started]
     codes = [process.returncode for process in started]
-    assert sorted(codes) == [0] + [2] * 5
-    refusals = [err for code, (_, err) in zip(codes, told, strict=True) if code]
+    assert sorted(codes) == [0] + [2] * (processes - 1)
+    refusals = [err for code, (_, err) in zip(codes, outputs, strict=True) if code]
     assert all("Nothing was spent." in err for err in refusals)
     assert len(ledger.account().entries) == 1
-    assert Release.load(tmp_path / "r.json").guarantee.budget == PureDP(0.5)
+    assert Release.load(folder / "r.json").guarantee.budget == PureDP(0.5)
     names = {"people.csv", "people.toml", "l.db", "r.json"}
-    assert {path.name for path in tmp_path.iterdir()} == names
+    assert {path.name for path in folder.iterdir()} == names
+
+
+def test_six_releases_to_one_file_are_one_release_and_five_refusals(tmp_path: Path) -> None:
+    one_file_gets_one_release(tmp_path, 6)
 
 
 def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first writes between the second's opening and locking: that lock is on a lost file."""
+    """Let another process write between opening and locking, so that the lock is on a lost file."""
     first, locked = ExitStack(), files._lock
     output = first.enter_context(reserved(path, force=False))
 
@@ -123,7 +131,7 @@ def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, "second", force=False)
 
 
-def test_a_file_that_was_replaced_while_it_was_opened_is_looked_at_again(
+def test_a_file_that_was_replaced_while_it_was_opened_is_checked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OutputError, match="force=True"):
@@ -167,7 +175,7 @@ def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
 
 
 def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on file systems that know no file without a name."""
+    """Simulate a file system without unnamed files."""
     right = os.open
 
     def opened(path, flags, *rest, **more):
@@ -179,7 +187,7 @@ def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("call", ["is there", "fails here", "is unknown, as on macOS"])
-def test_the_room_of_an_output_is_taken_with_and_without_a_call_of_the_system(
+def test_the_space_of_an_output_is_reserved_with_and_without_a_call_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def unsupported(*_: object) -> None:
@@ -273,7 +281,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 
 def no_files(folder: Path) -> dict[str, Path]:
-    """Paths of what is there and is no regular file."""
+    """Yield paths of things that are not regular files."""
     os.mkfifo(folder / "fifo")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "socket"))
@@ -343,7 +351,7 @@ def test_a_text_is_read_up_to_its_limit_and_errors_name_file_and_reason(tmp_path
 
 
 def test_one_module_alone_writes_files() -> None:
-    """Nowhere else is a file created, truncated or renamed; what may is for the makers of dpcov."""
+    """No other module creates, truncates or renames files, except tools for the makers of dpcov."""
     own = {"files.py", "cli/demo/__init__.py", "json_schemas.py", "papers/wishart.py"}
     root = Path(files.__file__).parent
     acts = ("write_text(", "write_bytes(", ".replace(path", "os.replace", "os.rename", "mkstemp")

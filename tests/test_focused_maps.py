@@ -16,7 +16,7 @@ SIZES = np.array([1.0, 2.0**-15, 2.0**-38])
 
 
 def random_map(seed=0):
-    """What makes rows of these sizes round."""
+    """Return a map that makes rows of these sizes round."""
     turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0]
     return turn / SIZES
 

@@ -42,7 +42,7 @@ def test_floats_in_several_chunks_are_copied_one_after_the_other():
 
 @pytest.fixture
 def streamed(monkeypatch):
-    """Every row group counts as large."""
+    """Let every row group count as large."""
     monkeypatch.setattr(arrow, "SMALL_COLUMN_BYTES", 0)
 
 
@@ -73,7 +73,7 @@ def test_rows_are_multiplied_by_one_thread_and_blas_has_its_own_again_afterwards
 
 
 def blas_threads():
-    """Of NumPy alone: SciPy has a BLAS of its own, which may be loaded later and adds no rows."""
+    """Return the BLAS threads of NumPy. SciPy has its own BLAS, which adds no rows."""
     return {pool["num_threads"] for pool in folding.BLAS.info()}
 
 

@@ -43,7 +43,7 @@ EUROPEAN = {"separator": ";", "decimal": ","}
 
 
 def cells() -> list[list]:
-    """Rows of numbers, texts and dates, some missing, none wholly."""
+    """Return rows of numbers, texts and dates; some cells are missing, but no whole row."""
     rng = np.random.default_rng(3)
     rows = [
         [
@@ -67,7 +67,7 @@ def declared(**file) -> Schema:
 
 
 def text_file(folder: Path, name: str = "p.csv", **options) -> Path:
-    """The table as a program of some country writes it."""
+    """Write the table as a program of some country does."""
     sign = options.get("decimal", ".")
     with (folder / name).open("w", newline="", encoding=options.get("encoding", "utf-8")) as file:
         writer = csv.writer(file, delimiter=options.get("separator", ","))
@@ -89,7 +89,7 @@ def workbook(folder: Path, rows=CELLS, header=tuple(COLUMNS), more=()) -> Path:
 
 
 def rewritten(path: Path, change) -> Path:
-    """The workbook with each part as `change` makes it."""
+    """Write the workbook again, with each part as `change` makes it."""
     new = path.with_name("new.xlsx")
     with ZipFile(path) as parts, ZipFile(new, "w", ZIP_DEFLATED) as written:
         for part in parts.namelist():
@@ -98,7 +98,7 @@ def rewritten(path: Path, change) -> Path:
 
 
 def with_shared_texts(folder: Path) -> Path:
-    """The workbook with its texts in a table of their own, as Excel writes it."""
+    """Write the workbook with its texts in a separate table, as Excel does."""
     texts: list[str] = []
     path = workbook(folder)
 
@@ -108,7 +108,7 @@ def with_shared_texts(folder: Path) -> Path:
 
     def change(part: str, content: bytes) -> str:
         kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
-        told = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+        reported = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
         text = content.decode()
         if part.endswith("sheet1.xml"):
             return re.sub(r't="inlineStr"><is>(.*?)</is></c>', shared, text, flags=re.DOTALL)
@@ -116,7 +116,7 @@ def with_shared_texts(folder: Path) -> Path:
             more = f'<Relationship Type="{kind}" Target="sharedStrings.xml" Id="rId9"/>'
             return text.replace("</Relationships>", f"{more}</Relationships>")
         if part == "[Content_Types].xml":
-            more = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{told}"/>'
+            more = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{reported}"/>'
             return text.replace("</Types>", f"{more}</Types>")
         return text
 
@@ -341,7 +341,7 @@ def test_ids_of_persons_are_those_of_other_files(tmp_path):
 
 
 def test_numbers_of_which_a_sheet_holds_not_all_digits_are_nobody_s_ids(tmp_path):
-    """In a column of numbers they are numbers as any."""
+    """In a column of numbers, they are ordinary numbers."""
     document = {"version": 2, "columns": {"weight": COLUMNS["weight"]}}
     unit = {"column": "id", "type": "integer", "max_rows": 1}
     schema = Schema.parse(document | {"unit": unit})
@@ -451,7 +451,7 @@ def test_a_file_of_spss_that_is_cut_off_is_refused_before_anything_is_spent(tmp_
     ("name", "package"),
     [("p.sav", "pyreadstat"), ("p.sas7bdat", "pyreadstat")],
 )
-def test_a_reader_that_is_not_there_is_told_with_its_command(tmp_path, monkeypatch, name, package):
+def test_a_missing_reader_is_reported_with_its_command(tmp_path, monkeypatch, name, package):
     (tmp_path / name).touch()
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SourceError, match="need their library: ") as refused:
@@ -514,17 +514,17 @@ SEMICOLONS = "weight;visits;town;born\n70,5;1;Aix;1990-12-31\n"
     ],
 )
 def test_a_file_with_another_separator_says_which_to_declare(tmp_path, header, advice):
-    told = set()
+    reported = set()
     for row in ("70,5;1;Aix;1990-12-31", "SECRET", ""):  # which the message doesn't depend on
         (tmp_path / "p.csv").write_text(f"{header}\n{row}\n")
         with pytest.raises(SourceError, match=advice) as refused:
             open_rows(tmp_path / "p.csv", declared())
-        told.add(str(refused.value))
-    assert len(told) == 1
+        reported.add(str(refused.value))
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize("first", ["70;1;Aix;1990-12-31", "weight;visits;town", "x;y;z", "weight"])
-def test_a_first_record_that_lacks_a_declared_name_is_told_nothing_of(tmp_path, first):
+def test_a_first_record_that_lacks_a_declared_name_is_not_quoted(tmp_path, first):
     (tmp_path / "p.csv").write_text(f"{first}\n70;1;Aix;1990-12-31\n")
     with pytest.raises(SourceError) as refused:
         open_rows(tmp_path / "p.csv", declared())
@@ -584,9 +584,9 @@ def labelled(folder: Path) -> Path:
 def test_labels_and_codes_are_proposed_in_a_draft_as_comments(tmp_path, run):
     drafted = run(f"schema {labelled(tmp_path)} --labels").out
     bare = run(f"schema {statistics(tmp_path, 'sav', frame=LABELLED)}").out
-    told = [line for line in drafted.splitlines() if line not in bare.splitlines()]
-    assert all(line.startswith("#") for line in told)
-    text = "\n".join(told)
+    reported = [line for line in drafted.splitlines() if line not in bare.splitlines()]
+    assert all(line.startswith("#") for line in reported)
+    text = "\n".join(reported)
     assert '# missing = ["", "NA", "9", "998", "?"]' in text
     assert (
         '# kind = "categorical"\n# levels = [\n#   1,  # male\n#   2,  # female?[columns]' in text

@@ -46,7 +46,7 @@ SCHEMA = Schema.parse(
 
 
 def numbers(n):
-    """(n, 3) numbers in [0, 1], the last two correlated; no row is nearly as long as it may be."""
+    """Return (n, 3) numbers in [0, 1]; the last two are correlated, no norm is near its bound."""
     values = np.random.default_rng(0).random((n, 3))
     values[:, 2] = (values[:, 1] + values[:, 2]) / 2
     return values
@@ -80,7 +80,7 @@ ASKED = {name: (data, wanted) for name, data, wanted in asked()}
 
 
 def released(name):
-    """What is in the release's file but time, version and table; None where it is refused."""
+    """Return the release file without time, version and table; None if the release is refused."""
     data, wanted = ASKED[name]
     try:
         document = json.loads(release(data, seed=1, **wanted).to_text())
@@ -92,7 +92,7 @@ def released(name):
 
 
 def same(one, other):
-    """Whether two documents are equal, floats within `CLOSE` of each other."""
+    """Return True if two documents are equal, with floats within `CLOSE` of each other."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=CLOSE, abs_tol=CLOSE)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -103,23 +103,23 @@ def same(one, other):
 
 
 def decided(document, golden):
-    """Whether integers follow from rows and seed alone, whatever the CPU's linear algebra.
+    """Return True if integers follow from rows and seed alone, for every CPU's linear algebra.
 
-    The last bits of a pilot's eigenvectors depend on it, and so do a map and its center. Rows with
-    the same map are the same. Releases without a noise law are put together of eigenvectors.
-    Neither was seen to change an integer with any kernel of OpenBLAS from SSE2 to AVX-512, but one
-    that lies at a half may fall on its other side elsewhere.
+    The last bits of a pilot's eigenvectors depend on the linear algebra, and so do a map and its
+    center. Rows with the same map are the same. Releases without a noise distribution consist of
+    eigenvectors. Neither case changed an integer with any kernel of OpenBLAS from SSE2 to AVX-512.
+    An integer at a half can still be rounded to its other side elsewhere.
     """
     maps = [(one["linear_map"], one["center"]) for one in (document, golden)]
     return golden["noise"] is not None and maps[0] == maps[1]
 
 
 def same_elsewhere(document, golden, rows):
-    """Whether two documents differ by rounding alone: the choice, the laws and the map are equal.
+    """Return True if two documents differ only by rounding: choice, noise and map are equal.
 
-    A transformed row with another rounding moves by a unit. A product of two moves by at most
-    2 B + 1, and `rows` of them move a moment by as much each. 1e-9 is for sums of eigenvectors.
-    What denoising makes of such integers differs with them.
+    A transformed row with another rounding moves by a unit. A product of two moves by at most 2 B +
+    1, and `rows` of them move a moment by as much each. The tolerance 1e-9 is for sums of
+    eigenvectors. Denoised values differ with these integers.
     """
     if document is None or golden is None:
         return document is golden

@@ -1,7 +1,7 @@
 """The output of `--json` stays the same for every command; floats to 1e-9.
 
-A plan is that of one mechanism whose errors follow from its noise law: trials on simulated rows
-take half a minute, and what one decides may go the other way on a CPU with other linear algebra.
+The plan is for one mechanism whose errors follow from its noise distribution. Simulations of other
+mechanisms take half a minute, and rounding on another CPU can change their choices.
 
 Run `python tests/test_golden_json.py` only for intended changes: it replaces `golden_json.json`.
 """
@@ -25,7 +25,7 @@ from tables_for_tests import unchained, write_people
 from test_golden import CLOSE, same
 
 FILE = Path(__file__).with_name("golden_json.json")
-# A file of the version before, so that no release that is made anew moves what is read off it.
+# A file of the previous version, so that changes of new releases do not change the analyses.
 RELEASE = Path(__file__).with_name("data") / "0.2.0" / "auto-zcdp.json"
 PAIR = """
 [columns.age]
@@ -56,6 +56,7 @@ LINES = [
     "ledger verify l.db",
     "ledger migrate old.db",
     "ledger add-budget l.db --epsilon 1",
+    "ledger renew l.db --dataset second",
     "release people.csv --schema people.toml --epsilon 20 --seed 1 --out new.json",
     "key create new.key",
     "sign r.json --key lab.key",
@@ -75,7 +76,7 @@ def masked(document):
 
 
 def printed(line):
-    """The document that a command prints, with generators of simulations that repeat themselves."""
+    """Return the document that a command prints, with repeatable generators of simulations."""
     write_people(Path())
     Path("pair.toml").write_text(PAIR)
     shutil.copy(RELEASE, "r.json")
@@ -102,9 +103,9 @@ GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
 def test_every_command_with_json_has_a_golden_document():
-    told = {name for name, options in OPTIONS.items() if "--json" in options}
-    golden = {name for name in told for line in LINES if f"{line} ".startswith(f"{name} ")}
-    assert told - golden <= ANALYSES.keys()  # one that is new has a test of its own
+    reported = {name for name, options in OPTIONS.items() if "--json" in options}
+    golden = {name for name in reported for line in LINES if f"{line} ".startswith(f"{name} ")}
+    assert reported - golden <= ANALYSES.keys()  # one that is new has a test of its own
     assert len(golden) == len(LINES)
     assert list(GOLDEN) == LINES
 

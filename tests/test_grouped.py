@@ -365,7 +365,7 @@ def test_control_with_a_reading_for_each_level_a_row_that_moves_would_be_in_all(
     assert counts(Moving()) == pytest.approx(counts(table()) + len(LEVELS) - 1, abs=0.5)
 
 
-def test_a_level_is_told_by_the_cell_alone() -> None:
+def test_a_level_depends_on_the_cell_alone() -> None:
     prepared = prepare_by(table(), "group", schema=schema(), epsilon=1.0)
     counts = [request.rows.second_moments()[0].unit_count for request in prepared.levels.values()]
     assert sum(counts) == len(table())

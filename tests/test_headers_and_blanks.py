@@ -119,7 +119,7 @@ def test_a_draft_leaves_unnamed_columns_out_and_says_which_name_stands_twice(tmp
 
 
 def written(folder: Path, kind: str, name: str) -> object:
-    """A table of one column, with a name that has blanks around it."""
+    """Write a table of one column whose name has blanks around it."""
     table = pa.table({name: [1.0], "b": [2.0]})
     match kind:
         case "csv":
@@ -215,7 +215,7 @@ CELLS = {
 
 
 def of_texts(folder: Path, kind: str, texts: list[str]) -> object:
-    """A table whose only column has these texts."""
+    """Write a table whose only column has these texts."""
     match kind:
         case "csv":
             text = "".join(f'"{text}"\n' for text in ["a", *texts])
@@ -315,39 +315,39 @@ def test_inner_spaces_are_separators_only_if_thousands_is_declared(tmp_path, tho
 # What dpcov check says
 
 
-def told(path: object, schema: Schema) -> str:
+def sentences(path: object, schema: Schema) -> str:
     return " ".join(_sentences(diagnose(path, schema), schema))
 
 
 def test_check_names_what_the_header_holds(tmp_path):
     (tmp_path / "f.csv").write_text(",a ,x,x,\n0,1,2,3,\n")
-    found = told(tmp_path / "f.csv", schema_of("a"))
+    found = sentences(tmp_path / "f.csv", schema_of("a"))
     assert "no name at columns 1, 5." in found
     assert "repeats a name at column 4. Do not declare this name" in found
     assert "begins or ends with a blank at column 2. Declare the name without" in found
     table = pa.table({"b": [1.0], "a\u00a0": [1.0]})
-    assert "begins or ends with a blank at column 2" in told(table, schema_of("a"))
+    assert "begins or ends with a blank at column 2" in sentences(table, schema_of("a"))
     (tmp_path / "g.csv").write_text("a,x\n1,2\n")  # control
-    assert "column" not in told(tmp_path / "g.csv", schema_of("a"))
+    assert "column" not in sentences(tmp_path / "g.csv", schema_of("a"))
 
 
 def test_check_proposes_a_cell_more_or_less(tmp_path):
     (tmp_path / "f.csv").write_text("a,b\nr1,1,3\nr2,2,4\n")
-    found = told(tmp_path / "f.csv", schema_of("a"))
+    found = sentences(tmp_path / "f.csv", schema_of("a"))
     assert "100.0% of the records have one cell more than the header has names" in found
     assert 'extra_cell = "first"' in found
     assert 'or "last"' in found
     declared = schema_of("a", file={"extra_cell": "first"})
-    assert "one cell" not in told(tmp_path / "f.csv", declared)
+    assert "one cell" not in sentences(tmp_path / "f.csv", declared)
     (tmp_path / "g.csv").write_text("a,b,\n1,3\n2,4\n")
-    found = told(tmp_path / "g.csv", schema_of("a"))
+    found = sentences(tmp_path / "g.csv", schema_of("a"))
     assert "one cell less than the header. Delete the separator at the end" in found
 
 
 def test_check_names_blanks_and_minus_signs_and_proposes_thousands(tmp_path):
     texts = ["\u00a05", "\u22123,5", "1\u00a0234,5", "1\u202f234"]
     (tmp_path / "f.csv").write_text("a;b\n" + "".join(f"{cell};1\n" for cell in texts))
-    found = told(tmp_path / "f.csv", schema_of("a", file={"separator": ";", "decimal": ","}))
+    found = sentences(tmp_path / "f.csv", schema_of("a", file={"separator": ";", "decimal": ","}))
     assert (
         'a: 100.0% of these unreadable cells would be numbers with decimal = ",", thousands = " "'
         in found
@@ -355,11 +355,11 @@ def test_check_names_blanks_and_minus_signs_and_proposes_thousands(tmp_path):
     assert "a: 25.0% of the cells begin or end with a non-ASCII blank, which is removed" in found
     assert "a: 25.0% of the cells are numbers with the sign U+2212" in found
     (tmp_path / "g.csv").write_text("a\n1\u00a0234\n1\u202f234\n")
-    found = told(tmp_path / "g.csv", schema_of("a"))
+    found = sentences(tmp_path / "g.csv", schema_of("a"))
     assert 'decimal = ".", thousands = " "' in found
     (tmp_path / "h.csv").write_text("a\n 5\n-3.5\n")  # control
-    assert told(tmp_path / "h.csv", schema_of("a")).startswith("dpcov can read every cell")
-    found = told(pa.table({"a": ["1\u00a0234", "\u00a05"]}), schema_of("a"))
+    assert sentences(tmp_path / "h.csv", schema_of("a")).startswith("dpcov can read every cell")
+    found = sentences(pa.table({"a": ["1\u00a0234", "\u00a05"]}), schema_of("a"))
     assert "100.0% of these unreadable cells contain spaces" in found
     assert "thousands = " not in found
 

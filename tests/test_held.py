@@ -35,7 +35,7 @@ def few_directions(mechanism: str = "exponential-pca", held: int = 2, **asked: A
 
 @cache
 def trace_of_persons() -> Release:
-    """A release of the trace whose public number counts persons, not rows."""
+    """Release the trace of a table whose public number counts persons, not rows."""
     frame = table()[:50].assign(id=np.arange(50) // 2)
     declared = schema().model_dump(mode="json", exclude_none=True)
     declared["unit"] = {"column": "id", "max_rows": 2, "type": "integer"}

@@ -22,7 +22,7 @@ HUGE = 2 * 10**7
 
 
 def stored(path: Path, columns: str, rows: list[tuple], *more: str) -> DatabaseTable:
-    """A table `t` of a new SQLite file."""
+    """Write a table `t` to a new SQLite file."""
     path.unlink(missing_ok=True)
     with sqlite3.connect(path) as db:
         db.execute(f"CREATE TABLE t ({columns})")
@@ -35,7 +35,7 @@ def stored(path: Path, columns: str, rows: list[tuple], *more: str) -> DatabaseT
 
 
 def made(path: Path, *statements: str) -> DatabaseTable:
-    """A table `t` of a new DuckDB file."""
+    """Write a table `t` to a new DuckDB file."""
     path.unlink(missing_ok=True)
     with duckdb.connect(path) as db:
         for statement in statements:
@@ -68,7 +68,7 @@ ASKED = [
 
 
 def check_alone(folder: Path, declared: str) -> None:
-    """A cell adds, in clean company, what it adds alone: to a mean and to levels."""
+    """Check that a cell adds the same alone and among clean cells: to a mean and to levels."""
     for schema in ASKED:
         clean = moment(stored(folder / "clean", f"a {declared}", CLEAN), schema).units
         for cell in EXTREME:
@@ -383,7 +383,7 @@ def test_a_missing_table_has_its_own_message(file):
             source_of(DatabaseTable(file.database, name))
 
 
-def test_the_types_that_are_told_are_those_that_come(file):
+def test_the_stated_types_are_the_types_of_the_batches(file):
     source = source_of(file)
     for batch in source.batches(source.names):
         assert {field.name: field.type for field in batch.schema} == dict(source.types)

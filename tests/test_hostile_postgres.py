@@ -42,7 +42,7 @@ def link() -> Iterator[str]:
 
 
 def table(link: str, name: str, columns: str, *rows: str) -> str:
-    """A new table that `reader` may read; gives its name."""
+    """Create a table that `reader` can read, and return its name."""
     create = [f"DROP TABLE IF EXISTS public.{name}", f"CREATE TABLE public.{name} ({columns})"]
     fill = [f"INSERT INTO public.{name} VALUES {', '.join(rows)}"] if rows else []  # noqa: S608
     run(link, *create, *fill, f"GRANT SELECT ON public.{name} TO reader")
@@ -148,7 +148,7 @@ def test_the_link_keeps_its_own_options_and_a_question_mark_in_its_password(monk
 
 
 def their_table(link: str) -> None:
-    """A table in a schema that only the reader may use."""
+    """Create a table in a schema that only the reader can use."""
     run(link, "CREATE SCHEMA IF NOT EXISTS clinic")
     run(link, "CREATE TABLE IF NOT EXISTS clinic.theirs (n int)")
     run(link, "GRANT USAGE ON SCHEMA clinic TO reader", "GRANT SELECT ON clinic.theirs TO reader")
@@ -194,7 +194,7 @@ def test_row_security_is_refused_and_its_rows_are_never_silently_fewer(link):
     assert len(postgres_rows(as_role(link, "reader"), "SELECT n FROM public.secured")) == 2
 
 
-def test_a_policy_that_comes_after_the_look_is_an_error_of_the_query_itself(link, monkeypatch):
+def test_a_policy_that_comes_after_the_check_is_an_error_of_the_query_itself(link, monkeypatch):
     table(link, "secured", "n int, t varchar", rows_of(TOWNS))
     run(link, "ALTER TABLE public.secured ENABLE ROW LEVEL SECURITY")
     blind = postgres._RELATION_QUERY.replace("pg_catalog.row_security_active(c.oid)", "false")
@@ -235,9 +235,9 @@ def test_programs_of_others_are_refused_before_anything_unless_they_are_trusted(
         trusted = source_of(link, "program", trust=True)
         assert not trusted.repeatable
         trusted.close()
-        with pytest.raises(SourceError, match="could not read the data to the end") as told:
+        with pytest.raises(SourceError, match="could not read the data to the end") as reported:
             moment(DatabaseTable(link, "program", trust_views=True), SCHEMA)
-        assert "division" not in str(told.value)
+        assert "division" not in str(reported.value)
     finally:
         run(link, f"DROP {kind} public.program CASCADE")
 
@@ -454,11 +454,11 @@ def closed(link: str) -> str:
 def test_each_failure_has_its_own_fixed_message(link, name):
     their_table(link)
     ask, message = MESSAGES[name]
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         source_of(*ask(link))
-    assert message in str(told.value)
-    assert PASSWORD not in str(told.value)
-    assert "127.0.0.1" not in str(told.value)
+    assert message in str(reported.value)
+    assert PASSWORD not in str(reported.value)
+    assert "127.0.0.1" not in str(reported.value)
 
 
 def test_missing_columns_and_wrong_types_are_named(link):
@@ -487,7 +487,7 @@ ORDINARY = {"boolean": "false", "uuid": "'00000000-0000-0000-0000-000000000000'"
 
 @pytest.mark.parametrize("kind", EXTREME)
 def test_one_extreme_cell_never_changes_the_outcome_nor_other_rows(link, kind, tmp_path):
-    """In clean company, and among the others, its row adds what it adds alone; all are booked."""
+    """The row adds the same among clean rows, among odd rows and alone; all are charged."""
     check_extremes(link, kind, Ledger.create(tmp_path / "ledger", PureDP(1000.0)))
 
 

@@ -47,7 +47,7 @@ def text_forms(words, declared: str) -> list[bytes | None]:
 
 
 def value_of(word: str, declared: str) -> Decimal | None:
-    """What Python says that a number is; None where it is none, or not of the type."""
+    """Return the number that Python reads; None if the text is no number of the type."""
     word = word.strip().replace("\N{MINUS SIGN}", "-")
     if "_" in word or not word.isascii():
         return None
@@ -60,7 +60,7 @@ def value_of(word: str, declared: str) -> Decimal | None:
 
 
 def check(form, words: list[str], declared: str) -> None:
-    """Forms are equal exactly when values are, and there is one exactly when there is a value."""
+    """Check that forms are equal exactly if values are, and that both exist together."""
     found = form(words, declared)
     values = [value_of(word, declared) for word in words]
     assert [one is None for one in found] == [value is None for value in values]
@@ -71,7 +71,7 @@ def check(form, words: list[str], declared: str) -> None:
 
 @st.composite
 def spellings(draw) -> str:
-    """A number written somehow; few numbers, so that many are equal."""
+    """Draw a spelling of a number; there are few numbers, so many are equal."""
     whole, power = draw(st.sampled_from(["7", "70", "10", "0", "123"])), draw(st.integers(-4, 45))
     if power >= 0 and draw(st.booleans()):
         whole, power = whole + "0" * power, 0
@@ -120,7 +120,7 @@ HUGE = ["9007199254740992", "9007199254740993", "9007199254740993.0", "1e40", "1
 
 
 def as_text(words, _: str) -> list[bytes | None]:
-    """The old rule for ids: their text."""
+    """Return the ids by the old rule: their text."""
     return [word.encode() if value_of(word, "decimal") is not None else None for word in words]
 
 
@@ -243,7 +243,7 @@ def test_a_truth_value_is_no_number_as_an_id():
 
 
 def persons(data, declared: str = "integer", where: tuple[str, ...] = ()) -> int:
-    """How many there are, in a table of an id and a number."""
+    """Return the number of persons in a table of an id and a number."""
     columns = {"id": {"kind": "ignored"}, "n": numeric(0, 10)}
     unit = {"column": "id", "type": declared, "max_rows": 1}
     schema = Schema.parse({"columns": columns, "unit": unit, "where": {"id": "number"}})
@@ -251,7 +251,7 @@ def persons(data, declared: str = "integer", where: tuple[str, ...] = ()) -> int
     return rows.second_moments()[0].unit_count
 
 
-def test_a_large_float_is_nobody_at_every_door_of_python_and_a_number_as_a_feature():
+def test_a_large_float_is_nobody_in_every_source_of_python_and_a_number_as_a_feature():
     cells = [2.0**53, 2.0**53 + 2, 1e20, 7.0]
     rows = [[cell, 1] for cell in cells]
     frame = pd.DataFrame({"id": pd.Series(cells, dtype=object), "n": 1})
@@ -278,7 +278,7 @@ def test_an_array_of_truth_values_holds_no_ids(declared):
 
 
 @pytest.mark.parametrize("declared", ["integer", "decimal"])
-def test_numbers_of_any_length_and_size_are_told_exactly_and_soon(declared):
+def test_numbers_of_any_length_and_size_are_read_exactly_and_soon(declared):
     long = MAX_CELL_BYTES - 9
     words = [
         "1e999999999",
@@ -365,7 +365,7 @@ def test_control_cut_or_lengthened_uuids_are_none():
 
 
 @given(st.lists(st.binary(max_size=4) | st.sampled_from([b" a", b"a", b"a ", b"\xff"]), max_size=8))
-def test_texts_are_told_byte_by_byte_in_every_type(words):
+def test_texts_are_compared_byte_by_byte_in_every_type(words):
     assert forms(invalid_utf8(words), "text") == words
     for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         assert forms(pa.array(words, kind), "text") == words
@@ -484,7 +484,7 @@ REFUSED = [
 def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
     kind, declared, words, wrapped
 ):
-    """Of a stream that fails at its first batch."""
+    """The stream fails at its first batch."""
 
     def broken():
         raise ValueError("read")
@@ -493,9 +493,9 @@ def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
     held = pa.dictionary(pa.int32(), kind) if wrapped else kind
     fields = pa.schema([("a", pa.float64()), ("id", held)])
     schema = schema_of("a", unit={"column": "id", "type": declared, "max_rows": 1})
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         open_rows(pa.RecordBatchReader.from_batches(fields, broken()), schema)
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"The id column 'id' has the type {kind}, but the schema declares {declared}. {words}."
     )
 
@@ -508,7 +508,7 @@ def test_an_id_without_a_declared_type_is_refused():
         open_rows(pa.table({"a": [1.0], "id": ["x"]}), schema)
 
 
-def test_a_column_of_which_the_source_says_that_ids_are_not_told_apart_is_refused():
+def test_a_column_whose_source_does_not_distinguish_ids_is_refused():
     unfit = {"id": "its collation calls different texts equal"}
     with pytest.raises(SourceError, match="'id' cannot identify persons: its collation"):
         refuse_unfit("id", pa.string(), "text", unfit)

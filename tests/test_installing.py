@@ -26,7 +26,7 @@ DECLARED = {
 
 
 def named():
-    """The packages of every call of `installing`, or of `library`, in the library."""
+    """Return the packages of every call of `installing` or `library` in the library."""
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(getattr(node, "func", None), "id", "")
@@ -36,7 +36,7 @@ def named():
 
 
 def asked(command):
-    """The requirements of a command."""
+    """Return the requirements of a command."""
     return [Requirement(text) for text in re.findall(r'"([^"]+)"', command)]
 
 
@@ -86,7 +86,7 @@ def test_what_the_pages_say_to_install_is_declared_and_on_an_index():
     assert not re.search(r"pip install '?dpcov", pages)
 
 
-def test_a_missing_library_is_told_with_its_command(monkeypatch):
+def test_a_missing_library_is_reported_with_its_command(monkeypatch):
     from dpcov.rows.sources.duckdb import DuckdbSource
     from dpcov.rows.sources.sql import DatabaseTable
 

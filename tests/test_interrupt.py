@@ -29,7 +29,7 @@ LINES = people(10_000).splitlines(keepends=True)
 
 
 def endless_csv(folder: Path) -> Path:
-    """A few megabytes that take minutes to read: one compressed piece again and again."""
+    """Write a few megabytes that take minutes to read: one compressed piece, repeated."""
     head, piece = (gzip.compress("".join(part).encode()) for part in (LINES[:1], LINES[1:] * 5))
     (path := folder / "people.csv.gz").write_bytes(head + piece * 2000)
     return path
@@ -93,7 +93,7 @@ def listening():
 
 @pytest.mark.slow
 def test_no_interrupt_is_lost_while_text_is_read(tmp_path, listening):
-    """Of those that come as a block has just been parsed, Arrow loses some in the main thread."""
+    """Arrow loses some interrupts in the main thread that come directly after a block is parsed."""
     source = TextSource(endless_csv(tmp_path), FileOptions(), ("age", "sex", "income"))
 
     def read_for_ten_seconds(wait: float) -> None:

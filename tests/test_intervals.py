@@ -38,7 +38,7 @@ def statistics_of(release: Release) -> list[Any]:
 
 
 def truths(data: Any) -> list[float]:
-    """The checked entries of `statistics_of`: the first, or the entry of columns 4 and 1."""
+    """Return the checked entries of `statistics_of`: the first, or the one of columns 4 and 1."""
     covariance = np.cov(data, rowvar=False, bias=True)
     correlation = np.corrcoef(data, rowvar=False)
     spectrum = np.linalg.eigvalsh(covariance)
@@ -61,7 +61,7 @@ def covered(release: Release, truth: list[float], sampling: bool, seed: int) -> 
 
 
 def coverage_p_value(hits: Any) -> float:
-    """Least p-value, over statistics, of 95% coverage; hits (releases, statistics)."""
+    """Return the least p-value of 95% coverage over statistics; hits (releases, statistics)."""
     counts = np.sum(hits, axis=0)
     p_values = [stats.binomtest(int(count), len(hits), 0.95).pvalue for count in counts]
     return min(1.0, len(p_values) * min(p_values))
@@ -85,7 +85,7 @@ def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_intervals_of_half_the_noise_are_found_out() -> None:
-    """In every statistic, if all directions are detectable: the estimate beats its noise."""
+    """Every statistic shows it if all directions are detectable: the estimate beats its noise."""
     truth, hits = truths(DATA), []
     for seed in range(120):
         one = made(seed=seed, epsilon=4.0, mechanism="matrix-laplace")
@@ -95,7 +95,7 @@ def test_intervals_of_half_the_noise_are_found_out() -> None:
 
 
 def from_population(sampling: bool) -> list[list[bool]]:
-    """Samples of 1000 rows, at a budget where privacy and sampling errors are alike."""
+    """Release samples of 1000 rows, at a budget with similar privacy and sampling errors."""
     hits = []
     for seed in range(120):
         chosen = np.random.default_rng(seed).integers(len(DATA), size=1000)
@@ -132,7 +132,7 @@ def test_sampling_and_a_higher_level_widen_intervals() -> None:
         assert np.mean((both.high - both.low)[free] / width) > 1.02
 
 
-def test_drowned_correlations_are_wide_and_not_trusted() -> None:
+def test_correlations_below_the_noise_are_wide_and_not_trusted() -> None:
     release, below = made(DATA[:300], epsilon=0.1), np.tril_indices(4, -1)
     found = intervals(release, "correlation", sampling=False)
     assert not found.trusted[below].any()
@@ -145,7 +145,7 @@ def test_drowned_correlations_are_wide_and_not_trusted() -> None:
 
 @pytest.mark.parametrize(("epsilon", "fine"), [(1.0, False), (1e7, True)])
 def test_noise_that_is_hardly_there_is_blamed_for_nothing(epsilon: float, fine: bool) -> None:
-    """Nor where a direction has no variance: here levels add up to 1, as no cell is missing."""
+    """A direction without variance is no exception: levels add up to 1 if no cell is missing."""
     frame = pd.DataFrame({"x": DATA[:, 0], "kind": np.where(DATA[:, 1] > 0.1, "a", "b")})
     columns = {
         "x": {"kind": "numeric", "lower": -1, "upper": 1},
@@ -193,8 +193,8 @@ def test_a_private_radius_is_said_to_be_unknown_to_intervals(
     assert ("private radius" in found._repr_html_()) == clipped
 
 
-def test_counts_of_rows_by_length_tell_intervals_what_a_clip_took() -> None:
-    """But where rows reach so far that the largest radius was taken."""
+def test_the_norm_histogram_gives_intervals_the_clipping_bias() -> None:
+    """The exception is rows that reach so far that the largest radius is chosen."""
     clipped = intervals(made(0.2 * DATA, mechanism="standardized"), "covariance", sampling=False)
     assert not clipped.clipped
     assert "extrapolates the tail" in clipped._repr_html_()
@@ -203,7 +203,7 @@ def test_counts_of_rows_by_length_tell_intervals_what_a_clip_took() -> None:
     assert not whole.assumed
 
 
-def test_the_bias_of_a_drowned_statistic_narrows_nothing() -> None:
+def test_the_bias_of_a_statistic_below_the_noise_narrows_nothing() -> None:
     """A correction beyond the draws would leave intervals of no width, or off the truth."""
     held, drowned = [], []
     for seed in range(25):
@@ -236,7 +236,7 @@ def test_an_eigenvalue_that_may_be_0_is_not_trusted() -> None:
 
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
 def test_the_variance_of_a_level_is_that_of_all_other_rows(neighbors: str) -> None:
-    """Of two levels of which each row has one, as it is their covariance but for its sign."""
+    """Each row has one of two levels, so the covariance is the variance with the opposite sign."""
     levels = {"kind": "categorical", "levels": ["a"], "other": True, "missing": "other"}
     held, twentieth = [], np.repeat(["a"] + ["b"] * 19, 1000)
     for seed in range(20):
@@ -320,7 +320,7 @@ def test_coefficients_are_those_of_least_squares() -> None:
     assert np.all(found.high - found.low < 0.1)
 
 
-def test_a_function_that_the_noise_drowns_is_not_trusted() -> None:
+def test_a_function_below_the_noise_level_is_not_trusted() -> None:
     found = intervals(
         made(DATA[:300], epsilon=0.1),
         lambda release: np.linalg.eigvalsh(release.second_moment()),

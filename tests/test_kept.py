@@ -63,7 +63,7 @@ def path(tmp_path) -> Path:
 
 @pytest.fixture
 def readings(monkeypatch) -> list[int]:
-    """Batches of each reading of a text file."""
+    """Record the batches of each reading of a text file."""
     found: list[int] = []
     whole = TextSource.batches
 
@@ -79,12 +79,12 @@ def readings(monkeypatch) -> list[int]:
 
 @pytest.fixture
 def on_disk(monkeypatch) -> None:
-    """Everything goes to disk at once."""
+    """Write everything to disk at once."""
     monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 0)
 
 
 def encoded(source: Kept, schema: Schema) -> np.ndarray:
-    """(rows, dimension) integer rows of a source."""
+    """Return (rows, dimension) integer rows of a source."""
     lattice = lattice_of(schema)
     encoder = Encoder(schema, lattice)
     blocks = [
@@ -95,7 +95,7 @@ def encoded(source: Kept, schema: Schema) -> np.ndarray:
 
 @st.composite
 def weighted(draw) -> tuple[pa.Table, Schema]:
-    """Any table with any schema for it, and weights of any kind."""
+    """Draw any table with any schema for it, and weights of any kind."""
     table, schema = draw(tables())
     weights = draw(arrow_columns(table.num_rows))
     stated = {"weight": {"column": "w", "maximum": draw(st.sampled_from([1.0, 3.0, 1e-99]))}}
@@ -237,7 +237,7 @@ MANY_PERSONS = schema_of(*NAMES, unit=UNIT | {"type": "integer"})
 
 
 def peak(source: Kept) -> int:
-    """Bytes at most held while a source is read twice; Arrow's own are not counted."""
+    """Return the peak of the bytes while a source is read twice, without Arrow's own."""
     tracemalloc.start()
     for _ in range(2):
         if source._schema.unit is not None:

@@ -34,10 +34,10 @@ def test_a_part_that_fails_keeps_its_rows_and_the_others_go_on(tmp_path, capsys)
     assert not kept.done()
     assert rows_in(tmp_path / "partial" / "t.json") == [{"x": 1}, {"x": 2}]
     assert not (tmp_path / "t.json").exists(), "half a run is no result"
-    told = capsys.readouterr()
-    assert "first: failed, the others go on" in told.out
-    assert "failed: first" in told.out
-    assert "a broken part" in told.err
+    reported = capsys.readouterr()
+    assert "first: failed, the others go on" in reported.out
+    assert "failed: first" in reported.out
+    assert "a broken part" in reported.err
 
 
 def test_a_whole_run_is_a_result_and_leaves_nothing_else(tmp_path):
@@ -55,7 +55,7 @@ def test_a_run_without_rows_is_no_result(tmp_path):
     assert not (tmp_path / "t.json").exists()
 
 
-def test_half_a_run_is_not_judged(tmp_path):
+def test_half_a_run_is_not_summarised(tmp_path):
     kept = results.Kept("t.json", "make t", folder=tmp_path)
     kept.part("first", lambda: [{"x": 1}])
     with pytest.raises(SystemExit, match=r"no t\.json yet: make t makes it"):

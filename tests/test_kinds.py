@@ -52,7 +52,7 @@ DATED = Schema.parse(
 
 
 def dated(rows: int = ROWS) -> pa.Table:
-    """Dates, times of day, and instants with a zone; some are missing, some beyond the bounds."""
+    """Return dates, times and instants with a zone; some are missing, some beyond the bounds."""
     rng = np.random.default_rng(5)
     days = (np.datetime64("1890-01-01") + rng.integers(0, 55_000, rows)).astype("datetime64[D]")
     times = np.datetime64("1999-06-01T00:00:00.000000") + rng.integers(0, 10**15, rows)
@@ -108,7 +108,7 @@ def duckdb_table(folder: Path) -> DatabaseTable:
 
 NAMES = TABLE.column_names
 IN_PANDAS = ("datetime64[s]", "datetime64[ns]", "datetime64[ns, UTC]")
-DOORS = {
+SOURCES = {
     "csv": csv_file,
     "parquet": parquet_file,
     "parquet of small groups": lambda folder: parquet_file(folder, row_group_size=37),
@@ -137,10 +137,10 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_same_dates_give_the_same_integers_at_every_door(tmp_path, door):
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_same_dates_give_the_same_integers_in_every_source(tmp_path, source):
     expected = open_rows(TABLE, DATED).hashed_moment()
-    data = DOORS[door](tmp_path)
+    data = SOURCES[source](tmp_path)
     found = open_rows(data, DATED).hashed_moment()
     assert same(found[0], expected[0])
     if not isinstance(data, DatabaseTable):
@@ -267,10 +267,10 @@ FLAGS = {
 @pytest.mark.parametrize(("read", "cell"), [(read, one) for read in FLAGS for one in FLAGS[read]])
 def test_a_flag_is_0_or_1_or_missing(read, cell):
     schema = Schema.parse({"version": 2, "columns": {"f": {"kind": "flag"}}, "intercept": 0})
-    doors = [pd.DataFrame({"f": pd.Series([cell], dtype=object)}), [[cell]]]
+    sources = [pd.DataFrame({"f": pd.Series([cell], dtype=object)}), [[cell]]]
     if not isinstance(cell, date):
-        doors.append(pa.table({"f": pa.array([cell])}))
-    for data in doors:
+        sources.append(pa.table({"f": pa.array([cell])}))
+    for data in sources:
         expected = 0 if read is None else UNITS**2
         assert moment(data, schema).units.item() == expected
     if read is not None:
@@ -339,9 +339,11 @@ kind = "numeric"  # years
 lower = 0
 upper = 120
 missing = "level"
+
 [columns.sex]
 kind = 'categorical'
 levels = ["F", "numeric"]
+
 [columns."x.kind"]
 "kind" = 'numeric'
 lower = -1
@@ -483,7 +485,7 @@ def test_a_derived_column_is_of_its_row_alone(size):
     assert (np.concatenate(parts) == encode(table, DERIVED)).all()
 
 
-def test_derived_columns_are_the_same_at_every_door(tmp_path):
+def test_derived_columns_are_the_same_in_every_source(tmp_path):
     table = sources_of_derived()
     whole = moment(table, DERIVED)
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=90)
@@ -568,8 +570,8 @@ def test_a_release_keeps_its_kinds_and_shows_a_mean_date_as_a_date(released, tmp
     line = ["sample", str(tmp_path / "r.json"), "-n", "2", "--out", str(tmp_path / "t.csv")]
     assert CliRunner().invoke(cli.app, line).exit_code == 0
     stated = json.loads((tmp_path / "t.csv-metadata.json").read_text())["tableSchema"]["columns"]
-    told = {column["titles"]: column["datatype"] for column in stated}
-    assert (told["born"], told["seen"], told["smokes"]) == ("date", "string", "boolean")
+    reported = {column["titles"]: column["datatype"] for column in stated}
+    assert (reported["born"], reported["seen"], reported["smokes"]) == ("date", "string", "boolean")
 
 
 def test_synthetic_rows_are_of_the_kinds_and_derived_as_declared(released):
@@ -664,7 +666,7 @@ def test_a_draft_proposes_kinds_by_declared_types_and_keys_by_name():
         ("persons_in_home", ""),
     ],
 )
-def test_a_role_is_told_by_whole_words(name, role):
+def test_a_role_depends_on_whole_words(name, role):
     assert role_of(name) == role
 
 

@@ -26,7 +26,7 @@ ROWS = {(0, 0, 1): 4_100_000, (1, 0, 1): 2_900_000, (1, 1, 0): 1_999_999, (1, 1,
 
 
 def moment_of(lattice: Lattice, schema: Schema = FLAGS) -> SecondMoment:
-    """Of ten million rows, from one of each kind."""
+    """Return the moment of ten million rows, from one row of each kind."""
     encoder = Encoder(schema, lattice)
     units = np.zeros((lattice.dimension,) * 2, object)
     for row, count in ROWS.items():
@@ -39,7 +39,7 @@ def moment_of(lattice: Lattice, schema: Schema = FLAGS) -> SecondMoment:
 
 
 def truth() -> tuple[list[Fraction], list[list[Fraction]]]:
-    """Means and covariances of 0/1 columns, as fractions."""
+    """Return means and covariances of 0/1 columns, as fractions."""
     n = sum(ROWS.values())
     means = [Fraction(sum(k for row, k in ROWS.items() if row[i]), n) for i in range(3)]
     both = [
@@ -50,7 +50,7 @@ def truth() -> tuple[list[Fraction], list[list[Fraction]]]:
 
 
 def means_of(moment: SecondMoment) -> list[Fraction]:
-    """Means in the data's units, by the integers alone."""
+    """Return means in the data's units, from the integers alone."""
     t = moment.lattice.intercept_units
     step = Fraction(moment.lattice.step)
     sums = [Fraction(int(moment.units[i, -1]), t) * step for i in range(3)]
@@ -93,7 +93,7 @@ def test_control_they_did_not_by_the_step_of_before():
 
 
 def covered(mechanism, epsilon: float, lattice: Lattice, repeats: int = 150) -> float:
-    """Fraction of 95% intervals for means and covariances that contain the truth."""
+    """Return the fraction of 95% intervals for means and covariances that contain the truth."""
     laws = mechanism.calibrate(lattice, PureDP(epsilon), ADD)
     moment = moment_of(lattice)
     means, covariances = (np.array(one, float) for one in truth())
@@ -148,7 +148,7 @@ def test_a_longer_radius_than_any_row_has_brings_nothing():
     assert Lattice.of(short).step == Lattice.of(FLAGS).step
 
 
-def test_rounding_is_told_where_weights_or_a_radius_leave_the_grid():
+def test_rounding_is_reported_if_weights_or_a_radius_leave_the_grid():
     table = np.random.default_rng(1).random((500, 3))
     asked = {"budget": ZCDP(1.0), "neighbors": ADD, "entropy": Entropy.seeded(1)}
     made = Gaussian()(open_rows(table, FLAGS), **asked)

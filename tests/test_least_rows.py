@@ -49,7 +49,9 @@ def sources(folder):
 
 @pytest.mark.parametrize("name", NEEDING)
 def test_a_public_number_of_rows_that_is_too_small_is_refused_before_the_spend(tmp_path, name):
-    ledger = Ledger.create(tmp_path / "L", ApproxDP(10, 1e-4), neighbors=Neighbors.REPLACE_ONE)
+    ledger = Ledger.create(
+        tmp_path / "L", ApproxDP(10, 1e-4), neighbors=Neighbors.REPLACE_ONE, count="sums"
+    )
     asked = {"schema": SCHEMA, "ledger": ledger, "mechanism": name, "neighbors": "replace-one"}
     for data in sources(tmp_path).values():
         with pytest.raises(MechanismError) as caught:
@@ -101,8 +103,8 @@ def test_a_refusal_after_the_spend_says_the_number_too():
 def test_the_lists_of_mechanisms_say_the_number(run):
     found = {one["name"]: one["least_rows"] for one in json.loads(run("mechanisms --json").out)}
     assert {name for name, least in found.items() if least} == set(NEEDING)
-    told = run("mechanisms").out
-    assert all(f"{found[name]:,}" in told for name in NEEDING)
+    reported = run("mechanisms").out
+    assert all(f"{found[name]:,}" in reported for name in NEEDING)
 
 
 def test_a_plan_says_the_number(run, tmp_path):

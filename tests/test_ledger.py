@@ -34,6 +34,11 @@ NOTHING_SPENT = "Nothing was spent"
 PERSON = Unit("person_id", 3)
 
 
+def summing(path: Path, budget: Budget, *, dataset: str = "default") -> Ledger:
+    """A ledger that adds up epsilons and deltas; for other budgets the only kind of ledger."""
+    return Ledger.create(path, budget, dataset=dataset, count="sums")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "hospital.ledger"
@@ -63,7 +68,7 @@ def test_ten_spends_of_a_tenth_fit_a_budget_of_one_and_an_eleventh_does_not(path
 def test_decimal_amounts_add_up_without_binary_rounding(
     path: Path, budget: Budget, part: Budget, count: int
 ) -> None:
-    ledger = Ledger.create(path, budget)
+    ledger = summing(path, budget)
     spend(ledger, *[part] * count)
     with pytest.raises(BudgetExceededError):
         ledger.reserve(of(part))
@@ -72,7 +77,7 @@ def test_decimal_amounts_add_up_without_binary_rounding(
 def test_a_refusal_says_what_is_left_and_spends_nothing(path: Path) -> None:
     ledger = Ledger.create(path, PureDP(1.0))
     spend(ledger, PureDP(0.3))
-    with pytest.raises(BudgetExceededError, match=r"needs epsilon 0\.71, but 0\.7 of 1 remain"):
+    with pytest.raises(BudgetExceededError, match=r"needs epsilon 0[.]71, but 0[.]7 of 1 remain"):
         ledger.reserve(of(PureDP(0.71)))
     assert spend(ledger, PureDP(0.7)).left == {"epsilon": 0.0}
 
@@ -86,7 +91,7 @@ def test_spent_is_shown_rounded_up_and_left_rounded_down(path: Path) -> None:
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-9)], ids=str)
 def test_an_unused_budget_is_all_left(path: Path, budget: Budget) -> None:
-    account = Ledger.create(path, budget).account()
+    account = summing(path, budget).account()
     assert account.budget == budget
     assert set(account.spent.values()) == {0.0}
     assert account.left == account.to_json()["budget"]
@@ -94,10 +99,12 @@ def test_an_unused_budget_is_all_left(path: Path, budget: Budget) -> None:
 
 
 def test_an_account_is_plain_data(path: Path) -> None:
-    ledger = Ledger.create(path, ApproxDP(1.0, 1e-9), dataset="wards")
+    ledger = summing(path, ApproxDP(1.0, 1e-9), dataset="wards")
     ledger.reserve(of(ApproxDP(0.25, 1e-10), unit=PERSON), note="matrix-laplace")
     plain = json.loads(json.dumps(ledger.account().to_json()))
     (release,) = plain.pop("releases")
+    rho = plain["can_request"].pop()["rho"]
+    assert zcdp_epsilon(rho, 0.9 * 9e-10) == pytest.approx(0.75, rel=1e-5)
     assert plain == {
         "dataset": "wards",
         "budget": {"epsilon": 1.0, "delta": 1e-9},
@@ -105,11 +112,19 @@ def test_an_account_is_plain_data(path: Path) -> None:
         "left": {"epsilon": 0.75, "delta": 9e-10},
         "neighbors": "add-remove",
         "unit": {"column": "person_id", "max_rows": 3},
+        "count": "sums",
+        "pure": 0.0,
+        "previous": None,
+        "successor": None,
+        "can_request": [{"epsilon": 0.75, "delta": 9e-10}, {"epsilon": 0.75}],
     }
     assert release.pop("time").endswith("+00:00")
     assert release == {
         "id": 1,
         "note": "matrix-laplace",
+        "mu": None,
+        "outcome": None,
+        "state": "unfinished",
         "guarantee": {
             "budget": {"epsilon": 0.25, "delta": 1e-10},
             "neighbors": "add-remove",
@@ -120,7 +135,7 @@ def test_an_account_is_plain_data(path: Path) -> None:
 
 def test_every_entry_is_read_back_in_order(path: Path) -> None:
     budgets: list[Budget] = [PureDP(0.1), ApproxDP(0.2, 1e-8), PureDP(0.2)]
-    entries = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), *budgets).entries
+    entries = spend(summing(path, ApproxDP(3.0, 1e-6)), *budgets).entries
     assert [entry.guarantee for entry in entries] == [of(budget) for budget in budgets]
     assert [entry.id for entry in entries] == [1, 2, 3]
 
@@ -131,13 +146,13 @@ def test_a_zcdp_budget_counts_a_pure_epsilon_by_its_tight_rho(path: Path) -> Non
 
 
 def test_an_approximate_budget_adds_pure_and_approximate_spends(path: Path) -> None:
-    account = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), PureDP(0.1), ApproxDP(0.2, 1e-8))
+    account = spend(summing(path, ApproxDP(3.0, 1e-6)), PureDP(0.1), ApproxDP(0.2, 1e-8))
     assert account.spent == {"epsilon": 0.3, "delta": 1e-8}
 
 
 def test_an_approximate_budget_converts_from_the_first_zcdp_spend_on(path: Path) -> None:
     spends: list[Budget] = [PureDP(0.1), ZCDP(0.001), PureDP(0.1), ZCDP(0.002)]
-    account = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), *spends)
+    account = spend(summing(path, ApproxDP(3.0, 1e-6)), *spends)
     expected = 0.1 + zcdp_epsilon(0.001 + zcdp_of_pure(0.1) + 0.002, 9e-7)
     assert account.spent == {"epsilon": pytest.approx(expected, rel=1e-12), "delta": 9e-7}
     assert account.left["delta"] == pytest.approx(1e-7, rel=1e-12)
@@ -154,7 +169,7 @@ def test_an_approximate_budget_converts_from_the_first_zcdp_spend_on(path: Path)
 def test_rho_and_epsilon_with_delta_are_counted_together(
     path: Path, spends: list[Budget], sums: float, rho: float, left: float
 ) -> None:
-    account = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), PureDP(0.1), *spends)
+    account = spend(summing(path, ApproxDP(3.0, 1e-6)), PureDP(0.1), *spends)
     assert [entry.guarantee.budget for entry in account.entries] == [PureDP(0.1), *spends]
     expected = sums + zcdp_epsilon(rho, 0.9 * left)
     assert account.spent["epsilon"] == pytest.approx(expected, rel=1e-9)
@@ -162,7 +177,7 @@ def test_rho_and_epsilon_with_delta_are_counted_together(
 
 
 def test_what_is_left_can_be_asked_for_by_epsilon_and_by_delta(path: Path) -> None:
-    ledger = Ledger.create(path, ApproxDP(3.0, 1e-6))
+    ledger = summing(path, ApproxDP(3.0, 1e-6))
     left = spend(ledger, PureDP(0.1), ZCDP(0.01)).left
     with pytest.raises(BudgetExceededError):
         ledger.reserve(of(ApproxDP(0.1, left["delta"] * 1.001)))
@@ -173,7 +188,7 @@ def test_what_is_left_can_be_asked_for_by_epsilon_and_by_delta(path: Path) -> No
 @pytest.mark.parametrize("spend_", [ApproxDP(0.1, 2e-6), ZCDP(5.0), PureDP(1e300)], ids=str)
 def test_an_approximate_budget_refuses_too_much_of_any_kind(path: Path, spend_: Budget) -> None:
     with pytest.raises(BudgetExceededError):
-        Ledger.create(path, ApproxDP(1.0, 1e-6)).reserve(of(spend_))
+        summing(path, ApproxDP(1.0, 1e-6)).reserve(of(spend_))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +207,7 @@ def test_an_approximate_budget_refuses_too_much_of_any_kind(path: Path, spend_: 
 def test_a_kind_that_cannot_be_counted_is_refused_with_advice(
     path: Path, budget: Budget, spend_: Budget, advice: str
 ) -> None:
-    ledger = Ledger.create(path, budget)
+    ledger = summing(path, budget)
     with pytest.raises(LedgerError, match=advice):
         ledger.reserve(of(spend_))
     assert not ledger.account().entries
@@ -228,7 +243,7 @@ def test_a_budget_grows_in_its_own_terms_only(path: Path) -> None:
 
 
 def test_a_budget_never_grows_to_a_delta_of_one(path: Path) -> None:
-    ledger = Ledger.create(path, ApproxDP(1.0, 0.6))
+    ledger = summing(path, ApproxDP(1.0, 0.6))
     with pytest.raises(BudgetError, match="delta must be below 1"):
         ledger.add_budget(ApproxDP(1.0, 0.6))
     assert ledger.account().budget == ApproxDP(1.0, 0.6)
@@ -284,7 +299,7 @@ def cost(budget: Budget, spend_: Budget) -> Fraction:
 
 
 def fits(budget: Budget, spends: Sequence[Budget]) -> bool:
-    """Whether the spends keep the budget, computed apart from the ledger."""
+    """Return True if the charges keep the budget, without use of the ledger."""
     match budget:
         case PureDP(whole) | ZCDP(whole):
             return sum((cost(budget, s) for s in spends), Fraction(0)) <= exact(whole)
@@ -312,7 +327,7 @@ def fits(budget: Budget, spends: Sequence[Budget]) -> bool:
 def test_no_sequence_of_spends_exceeds_the_budget(budget: Budget, spends: list[Budget]) -> None:
     accepted: list[Budget] = []
     with TemporaryDirectory() as folder:
-        ledger = Ledger.create(Path(folder) / "x.ledger", budget)
+        ledger = summing(Path(folder) / "x.ledger", budget)
         for asked in spends:
             try:
                 ledger.reserve(of(asked))

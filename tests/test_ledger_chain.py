@@ -24,7 +24,7 @@ Edit = Callable[[sqlite3.Connection], object]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ledger with two data sets and three releases."""
+    """Create a ledger with two data sets and three releases."""
     place = tmp_path / "hospital.ledger"
     ledger = Ledger.create(place, PureDP(1.0))
     Ledger.create(place, ZCDP(1.0), dataset="staff")
@@ -204,7 +204,7 @@ def test_the_mark_of_a_late_start_is_part_of_the_chain(path: Path, change: str) 
 def test_a_chain_that_was_taken_off_to_edit_is_never_whole_unnoticed(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever can write the file can start a chain too: the mark stays, and no old head fits."""
+    """A writer of the file can start a chain too. The mark stays, and no old head fits."""
     head = Ledger(path).verify().head
     unchained(path)
     edit(path, lambda db: db.execute("UPDATE entries SET budget = '{\"epsilon\": 1e-9}'"))
@@ -233,7 +233,7 @@ def run(capsys: pytest.CaptureFixture[str], *line: str) -> tuple[int, str]:
     return int(str(ended.value.code)), out + err
 
 
-def test_verify_tells_the_head_and_finds_a_copy_that_was_put_back(
+def test_verify_prints_the_head_and_finds_a_copy_that_was_put_back(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(path, tmp_path / "old")

@@ -49,9 +49,12 @@ def test_every_commit_is_synced_with_its_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET id = id + 1"])
-@pytest.mark.parametrize("table", ["datasets", "budgets", "entries"])
+@pytest.mark.parametrize("table", ["datasets", "budgets", "entries", "results", "endings"])
 def test_no_row_is_ever_changed_or_given_back(path: Path, table: str, change: str) -> None:
-    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
+    ledger = Ledger.create(path, PureDP(1.0))
+    spend(ledger, PureDP(0.5))
+    ledger.finish(1)
+    ledger.renew("more")
     db = sqlite3.connect(path)
     with pytest.raises(sqlite3.IntegrityError, match="append only"):
         db.execute(change.format(table))
@@ -95,7 +98,7 @@ def another_database(path: Path) -> None:
 def another_version(path: Path) -> None:
     Ledger.create(path, PureDP(1.0))
     db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 3")
+    db.execute("PRAGMA user_version = 4")
     db.close()
 
 
@@ -174,14 +177,16 @@ def test_a_locked_ledger_is_refused_after_the_wait(
     assert not ledger.account().entries
 
 
-MOUNTS = """\
-/dev/vda / ext4 rw,relatime 0 0
-server:/export /home nfs4 rw 0 0
-/dev/sdb /home/local xfs rw 0 0
-//server/share /mnt/my\\040share cifs rw 0 0
-ada@host: /mnt/ssh fuse.sshfs rw 0 0
-tmpfs /mnt/ssh tmpfs rw 0 0
-"""
+MOUNTS = "\n".join(
+    [
+        "/dev/vda / ext4 rw,relatime 0 0",
+        "server:/export /home nfs4 rw 0 0",
+        "/dev/sdb /home/local xfs rw 0 0",
+        r"//server/share /mnt/my\040share cifs rw 0 0",
+        "ada@host: /mnt/ssh fuse.sshfs rw 0 0",
+        "tmpfs /mnt/ssh tmpfs rw 0 0",
+    ]
+)
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,14 @@ def drawn(tail, n=20_000):
 
 @pytest.mark.parametrize("tail", ["light", "heavy"])
 @pytest.mark.parametrize("radius", [1.5, 3.0, 6.0])
-def test_counts_tell_how_much_squared_length_a_clip_takes(tail, radius):
+def test_counts_estimate_how_much_squared_norm_clipping_removes(tail, radius):
     norms = drawn(tail)
     taken = np.sum(np.maximum(norms**2 - radius**2, 0))
     found = counted(norms)
-    told = found.squared(radius)
-    assert told.estimate == pytest.approx(taken, rel=0.4, abs=50)
-    assert abs(taken - told.estimate) < 2 * told.deviation
-    assert told.deviation < 0.5 * taken + 50
+    reported = found.squared(radius)
+    assert reported.estimate == pytest.approx(taken, rel=0.4, abs=50)
+    assert abs(taken - reported.estimate) < 2 * reported.deviation
+    assert reported.deviation < 0.5 * taken + 50
     first, lost = np.sum(np.maximum(norms - radius, 0)), found.length(radius)
     assert abs(first - lost.estimate) < 2 * lost.deviation
     assert np.all(np.less([taken, first], found.most(radius, 0.95)))
@@ -71,14 +71,14 @@ def test_a_tail_that_noise_hides_may_be_long():
     norms = drawn("heavy", 2000)
     found = counted(norms, LOUD)
     taken = np.sum(np.maximum(norms**2 - 4.0**2, 0))
-    told = found.squared(4.0)
-    assert told.deviation > told.estimate
-    assert taken < told.estimate + 2 * told.deviation < 20 * taken
+    reported = found.squared(4.0)
+    assert reported.deviation > reported.estimate
+    assert taken < reported.estimate + 2 * reported.deviation < 20 * taken
 
 
 @pytest.mark.parametrize("law", [LOUD, ScalarLaplace(Fraction(15))])
 def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
-    """Far-out rows too few to show are in it: of all tables the one that the estimate misses."""
+    """The test includes a few far rows that are not detectable. The estimate misses them."""
     norms = np.append(drawn("light", 2000), [40.0, 50.0])
     taken, lost = np.sum(np.maximum(norms**2 - 2.0**2, 0)), np.sum(np.maximum(norms - 2.0, 0))
     ends, rng = bin_ends(1.0, LONGEST), np.random.default_rng(0)
@@ -88,14 +88,14 @@ def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
         noise = np.rint([law.simulate(rng) for _ in ends]).astype(int)
         found = Lengths(tuple(ends.tolist()), tuple((rows + noise).tolist()), law)
         held.append(np.less_equal([taken, lost], found.most(2.0, 0.95)))
-        told = found.squared(2.0)
-        estimated.append(taken <= told.estimate + 2 * told.deviation)
+        reported = found.squared(2.0)
+        estimated.append(taken <= reported.estimate + 2 * reported.deviation)
     assert np.all(np.mean(held, axis=0) >= 0.93)
     assert np.mean(estimated) < 0.5  # control
 
 
 def test_where_noise_hides_how_long_most_rows_are_none_is_given_back():
-    """Of counts that are noise some are above 0; what they add would pass for variance."""
+    """Some counts of pure noise are above 0 and could be mistaken for variance."""
     noise = np.random.default_rng(0).normal(scale=20.0, size=20)
     ends = tuple(2.0 ** np.arange(20))
     few, many = (
@@ -147,7 +147,10 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
 
 
 def tail_by_hand(found):
-    """Rows that show by bin, and (weight, rows beyond by bin) of each hypothesis, row by row."""
+    """Return detectable rows by bin, and (weight, rows beyond by bin) of each hypothesis.
+
+    The function computes them row by row.
+    """
     m, sd = len(found.counts), found.law.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
     windows = [found.counts[at] + found.counts[at + 1] for at in starts]
@@ -219,15 +222,15 @@ TABLES = {
 @pytest.mark.parametrize("radius", [0.05, 1.5, 6.0])
 def test_what_is_taken_is_that_of_the_stated_laws_row_by_row(name, radius):
     found = TABLES[name]
-    for told, excess in (
+    for reported, excess in (
         (found.squared(radius), lambda square: max(square - radius**2, 0)),
         (found.length(radius), lambda square: max(square**0.5 - radius, 0)),
     ):
         estimate, deviation = taken_by_hand(found, excess)
         if name in ("hidden", "nothing"):
-            assert told.estimate == 0
+            assert reported.estimate == 0
             estimate, deviation = 0, math.hypot(estimate, deviation)
-        assert told == pytest.approx((estimate, deviation), rel=1e-9)
+        assert reported == pytest.approx((estimate, deviation), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", TABLES)

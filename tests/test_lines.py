@@ -52,7 +52,7 @@ def test_code_counts_and_what_is_said_about_it_does_not():
         ("src/dpcov/papers/samplers/frame.py", "src/dpcov/papers"),
         ("tests/papers/test_frames.py", "tests/papers"),
         ("tests/statistical/checks.py", "tests"),
-        ("benchmarks/arena/arena.py", "benchmarks"),
+        ("benchmarks/mechanisms/summary.py", "benchmarks"),
     ],
 )
 def test_a_file_belongs_to_one_package(path, name):

@@ -72,7 +72,7 @@ def swapped(values: list[Any], at: int, odd: Any) -> list[Any]:
 
 
 def differing(usual: Outcome, others: list[Outcome]) -> int:
-    """How many outcomes are another one; none of them quotes a row."""
+    """Count the outcomes that differ, after a check that none of them quotes a row."""
     assert not any(PLANTED in str(one) for one in others)
     return sum(one != usual for one in others)
 
@@ -81,7 +81,9 @@ def fits(estimator: Any, tables: list[tuple[Any, ...]], folder: Path) -> list[Ou
     book, found = Book(folder), []
     for table in tables:
         private = clone(estimator).set_params(ledger=book.ledger("")[1])
-        found.append(outcome_of(lambda own=private, told=table: own.fit(*told).release_, book))
+        found.append(
+            outcome_of(lambda own=private, reported=table: own.fit(*reported).release_, book)
+        )
     return found
 
 
@@ -131,23 +133,23 @@ def test_no_row_of_a_list_decides_how_a_release_ends(asked: Any, tmp_path: Path)
     assert differing(usual, others) == 0
 
 
-def test_control_who_looks_at_the_first_row_is_caught(
+def test_control_a_reader_that_inspects_the_first_row_is_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = ObjectSource.__init__
 
-    def looks(self: Any, data: Any, declared: tuple[str, ...]) -> None:
+    def inspects(self: Any, data: Any, declared: tuple[str, ...]) -> None:
         if len(data) and (not isinstance(data[0], list) or len(data[0]) != len(declared)):
             raise training.EstimatorError("A list of rows is needed.")
         plain(self, data, declared)
 
     tables = [(ROWS, TARGET), *odd_rows()]
-    monkeypatch.setattr(ObjectSource, "__init__", looks)
+    monkeypatch.setattr(ObjectSource, "__init__", inspects)
     usual, *others = fits(ESTIMATORS[0], tables, tmp_path)
     assert 10 < differing(usual, others) < len(ODD)
 
 
-def test_control_who_looks_at_every_row_is_caught(
+def test_control_a_reader_that_inspects_every_row_is_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(array, "_cells", lambda row, width: [row[j] for j in range(width)])
@@ -155,17 +157,17 @@ def test_control_who_looks_at_every_row_is_caught(
     assert differing(usual, others) > len(ODD)
 
 
-def test_control_who_looks_at_the_first_target_is_caught(
+def test_control_a_reader_that_inspects_the_first_target_is_caught(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = training._shaped
 
-    def looks(data: Any, dimensions: tuple[int, ...]) -> Any:
+    def inspects(data: Any, dimensions: tuple[int, ...]) -> Any:
         if 1 in dimensions and not np.isscalar(data[0]):
             raise training.EstimatorError("The target must be 1D.")
         return plain(data, dimensions)
 
-    monkeypatch.setattr(training, "_shaped", looks)
+    monkeypatch.setattr(training, "_shaped", inspects)
     usual, *others = fits(ESTIMATORS[-1], [(ROWS, TARGET), *odd_targets()], tmp_path)
     assert 10 < differing(usual, others) < len(ODD)
 
@@ -174,7 +176,7 @@ def test_control_who_looks_at_the_first_target_is_caught(
 
 
 def published(rows: Any, target: Any = None, bounds: Any = BOUNDS) -> Any:
-    """The exact moments, but for noise that any seed makes the same."""
+    """Return the exact moments, up to noise that is the same for every seed."""
     asked = ASKED | {"epsilon": 1e9, "random_state": 0}
     if target is None:
         return PrivateCovariance(bounds, **asked).fit(rows).release_.published
@@ -237,7 +239,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_every_target_is_read_through_the_same_door(kind: str) -> None:
+def test_every_target_is_read_by_the_same_reader(kind: str) -> None:
     assert np.array_equal(published(ROWS, TARGETS[kind]), published(ROWS, TARGET))
 
 
@@ -350,7 +352,7 @@ def test_other_sequences_are_refused_by_their_type(kind: Any) -> None:
         clone(ESTIMATORS[-1]).fit(ROWS, kind(map(tuple, ROWS)))
 
 
-def test_a_training_table_is_opened_without_a_look_at_its_rows() -> None:
+def test_a_training_table_is_opened_without_reading_its_rows() -> None:
     class Unseen(list):  # type: ignore[type-arg]
         def __getitem__(self, at: Any) -> Any:
             raise AssertionError("looked at")

@@ -82,14 +82,14 @@ def test_a_release_nested_too_deeply_is_refused(tmp_path: Path) -> None:
 
 
 def write_repeated(path: Path) -> None:
-    """A kilobyte that says a megabyte 2^18 times."""
+    """Write a kilobyte that represents a megabyte 2^18 times."""
     zeros = pa.array(np.zeros(2**18), pa.int32())
     texts = pa.DictionaryArray.from_arrays(zeros, pa.array(["x" * 10**6]))
     pq.write_table(pa.table({"a": texts}), path, compression="zstd", store_schema=False)
 
 
 def write_long(path: Path) -> None:
-    """0.15 MB that say 1.6 GB."""
+    """Write 0.15 MB that represent 1.6 GB."""
     table = pa.table({"a": pa.array(["x" * 10**5] * 16000)})
     pq.write_table(table, path, compression="zstd", use_dictionary=False)
 
@@ -135,7 +135,7 @@ WORDS = st.lists(
 
 
 def with_unused(plain: pa.Array) -> pa.Array:
-    """As a dictionary with values that don't occur, one of them null, and indices of 8 bits."""
+    """Return a dictionary with unused values, one of them null, and with indices of 8 bits."""
     known = ["unused", *sorted({c for c in plain.to_pylist() if c is not None}), None, "y y"]
     indices = [known.index(cell) for cell in plain.to_pylist()]
     return pa.DictionaryArray.from_arrays(
@@ -156,7 +156,7 @@ def test_a_dictionary_is_read_as_its_cells(words: list[str | None]) -> None:
 
 
 @given(ids=st.lists(st.sampled_from(["p", "q", "NA", "", None, "r"]), min_size=1))
-def test_persons_told_by_a_dictionary_are_those_told_by_texts(ids: list[str | None]) -> None:
+def test_persons_are_the_same_by_a_dictionary_and_by_texts(ids: list[str | None]) -> None:
     values = np.linspace(0, 1, len(ids))
     plain = pa.array(ids, pa.string())
     found = [
@@ -187,13 +187,13 @@ def test_parquet_is_read_alike_by_any_way_of_decoding(
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "reported"),
     [(MemoryError(PLANTED), 2, "Not enough memory"), (ValueError(PLANTED), 1, "ValueError")],
 )
-def test_an_error_without_a_sentence_of_its_own_tells_nothing(
+def test_an_error_without_a_sentence_of_its_own_reveals_nothing(
     error: Exception,
     code: int,
-    told: str,
+    reported: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -205,5 +205,5 @@ def test_an_error_without_a_sentence_of_its_own_tells_nothing(
         cli.main([])
     message = capsys.readouterr().err
     assert ended.value.code == code
-    assert told in message
+    assert reported in message
     assert PLANTED not in message

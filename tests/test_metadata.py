@@ -175,7 +175,7 @@ def test_ddi_gives_bounds_and_levels_and_proposes_each_variable_s_missing_codes(
     }
     assert stated.codes == {"age": [("999", "999")], "sex": [("9", "9")]}
     text = draft(dict.fromkeys(("age", "sex"), "unknown"), FileOptions(), stated)
-    assert '# missing = ["", "NA", "9", "999"]' in text  # of all columns, so for a person to judge
+    assert '# missing = ["", "NA", "9", "999"]' in text  # of all columns: a person must check them
     assert "# The file declares as missing: 9\n" in text
     assert not [number for number in ("97.125", "12345") if number in text]  # made from rows
 

@@ -48,7 +48,7 @@ def schema(missing="pairwise", names=NAMES, **fields):
 
 
 def complete(rows=ROWS, related=0.61, seed=1):
-    """Means of 6.03, 20 and 1; correlation of the first two as given."""
+    """Return columns with means of 6.03, 20 and 1; the first two have this correlation."""
     draws = np.random.default_rng(seed).standard_normal((rows, 3))
     root = np.linalg.cholesky([[1, related, 0], [related, 1, 0], [0, 0, 1]])
     return pd.DataFrame(draws @ root.T * [1.2, 5, 2] + [6.03, 20, 1], columns=NAMES)
@@ -69,7 +69,7 @@ NOISY = released(TABLE, mechanism="standardized", epsilon=4.0, denoise="shrink")
 
 
 def available(table, weights=None):
-    """Available-case means, covariances and numbers of rows, by their definition."""
+    """Return available-case means, covariances and numbers of rows, by their definition."""
     weights = np.ones(len(table)) if weights is None else weights
     values, present = table.fillna(0.0).to_numpy(), table.notna().to_numpy() * weights[:, None]
     means = (values * present).sum(axis=0) / present.sum(axis=0)
@@ -134,7 +134,7 @@ def test_one_column_with_gaps_leaves_the_others_as_they_are():
     assert list(missing_shares(made)) == ["x"]
 
 
-def test_a_column_without_a_single_cell_drowns_alone():
+def test_a_column_without_a_single_cell_is_below_the_noise_alone():
     table = complete(20_000)
     table["x"] = np.nan
     for seed in range(3):
@@ -186,7 +186,7 @@ def test_no_row_is_longer_than_one_without_gaps(rows):
         assert (block[mark] == np.where(missing, one, 0)).all()
 
 
-def test_a_look_takes_means_and_spreads_of_the_cells_that_are_there():
+def test_a_pilot_uses_means_and_spreads_of_the_present_cells():
     table, declared = gappy(share=0.5), schema()
     rows = open_rows(table, declared)
     found = look(
@@ -350,7 +350,7 @@ def test_a_file_of_it_is_read_back(tmp_path):
     np.testing.assert_array_equal(again.correlation(), NOISY.correlation())
 
 
-def test_tables_can_be_imagined_like_it():
+def test_tables_like_it_can_be_simulated():
     lattice = Lattice.of(schema())
     table = SimulatedTable.of(schema(), lattice, Assumptions(like=NOISY))
     marked = table.encoded[:, 1] > 0

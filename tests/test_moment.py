@@ -249,7 +249,7 @@ def test_the_table_of_sensitivities(k, features, intercept, two_sided):
 
 
 def certified_rows(rng: np.random.Generator, count: int, lattice: Lattice) -> np.ndarray:
-    """Random integer rows, half of them as long as the radius allows."""
+    """Return random integer rows; half of them have the largest possible norm."""
     z = rng.standard_normal((count, lattice.features))
     z *= UNIT / np.linalg.norm(z, axis=1, keepdims=True)
     z[::2] *= rng.uniform(size=(len(z[::2]), 1))
@@ -264,7 +264,7 @@ def whole_rows(z: np.ndarray, lattice: Lattice) -> np.ndarray:
 
 
 def worst_pair(lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
-    """Two rows of the largest norm, orthogonal with the intercept if possible."""
+    """Return two rows of the largest norm, orthogonal with the intercept if possible."""
     z = np.zeros((2, lattice.features))
     z[0, 0] = UNIT
     if lattice.features > 1:
@@ -275,7 +275,7 @@ def worst_pair(lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
 
 
 def largest_changes(lattice: Lattice, neighbors: Neighbors) -> tuple[float, float]:
-    """Largest nuclear and squared Frobenius norm of a change, over many pairs of neighbours."""
+    """Return the largest nuclear and squared Frobenius norm of a change, over many neighbours."""
     rng = np.random.default_rng(5)
     k = lattice.unit.max_rows
     some, other = (np.repeat(rows, k, axis=0) for rows in worst_pair(lattice))
@@ -319,7 +319,7 @@ def test_control_a_bound_without_the_intercept_or_the_cap_is_exceeded():
     assert nuclear > Lattice(2, 1.0, TAU).nuclear(ADD)
 
 
-def test_packed_limbs_leave_room_for_others():
+def test_packed_limbs_leave_space_for_others():
     rows = np.full((40, BLOCK_ROWS), float(UNIT))
     total = Accumulator(len(rows))
     for _ in range(5):

@@ -70,7 +70,7 @@ def test_keys_are_those_of_the_planted_mutants():
     assert keys(SOURCE) == {mutant.key for mutant in planted(SOURCE, "sample.py")}
 
 
-def test_every_test_that_judges_mutants_is_there():
+def test_every_test_for_mutants_exists():
     for module, tests in mutant_tests.TESTS.items():
         assert (ROOT / module).is_file()
         for test in tests:

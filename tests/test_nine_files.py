@@ -48,7 +48,7 @@ def unpacked(folder: Path) -> Path:
 
 
 def table(folder: Path) -> pd.DataFrame:
-    """The sample's rows, with what was added."""
+    """Return the sample's rows, with the added columns."""
     found, _ = pyreadstat.read_sas7bdat(str(unpacked(folder)))
     return found[list(OWN)].assign(wage=WAGES, town=TOWNS)
 
@@ -61,9 +61,9 @@ def text_file(frame: pd.DataFrame, path: Path, **options: str) -> Path:
 
 
 def workbook(frame: pd.DataFrame, path: Path) -> Path:
-    """With days and times as texts: Excel's days begin in 1900."""
-    told = {name: frame[name].astype(str).replace("NaT", "") for name in ("mydate", "dtime")}
-    frame.assign(**told).to_excel(path, index=False)
+    """Write days and times as texts, because Excel's days begin in 1900."""
+    reported = {name: frame[name].astype(str).replace("NaT", "") for name in ("mydate", "dtime")}
+    frame.assign(**reported).to_excel(path, index=False)
     return path
 
 

@@ -43,7 +43,7 @@ LARGEST = [4e6, 1e2, 4e6, 4e6, 3e7]  # of their targets, which may be as much be
 
 
 def fitted(name: str, **asked: Any) -> tuple[Any, Any]:
-    """The fit, and the certified coefficients."""
+    """Return the fit and the certified coefficients."""
     table = pd.read_csv(DATA / f"{name.rstrip('12345')}.csv").astype(float)
     if name in ROUND:
         (lower, upper), certified = ROUND[name], CERTIFIED[name]

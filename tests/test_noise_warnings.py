@@ -28,17 +28,17 @@ def release(count=20_000, seed=1, **request):
 
 
 def of_noise(made):
-    """Results below the noise level, without the tail."""
+    """Return the warnings about results below the noise level, without the tail's warning."""
     return [sentence for sentence in noise_warnings(made) if sentence != TAIL_WARNING]
 
 
-def test_many_rows_and_a_large_budget_drown_nothing():
+def test_many_rows_and_a_large_budget_leave_nothing_below_the_noise():
     assert noise_warnings(release()) == ()
     assert noise_warnings(release(mechanism="gaussian", rho=1.0, epsilon=None)) == ()
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
-def test_few_rows_are_said_to_be_drowned(mechanism):
+def test_few_rows_are_said_to_be_below_the_noise(mechanism):
     for seed in range(5):
         made = release(60, seed, mechanism=mechanism, epsilon=0.1)
         assert noise_warnings(made)
@@ -55,7 +55,7 @@ def test_no_row_left_is_said():
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
-def test_a_public_count_is_never_drowned_but_means_may_be(mechanism):
+def test_a_public_count_is_never_below_the_noise_but_means_can_be(mechanism):
     asked = {"neighbors": "replace-one", "mechanism": mechanism}
     made = release(60, **asked, epsilon=1.0)
     assert made.count() == 60
@@ -78,7 +78,7 @@ def test_many_columns_are_counted_not_named(mechanism):
     ("bar", "silent", "mechanism"),
     [(lengths.HIDDEN, 0, FIXED), (lengths.HIDDEN, 0, {}), (-np.inf, 5, FIXED)],
 )
-def test_means_far_off_are_said_to_be_drowned_where_a_clip_is_why(
+def test_means_far_off_because_of_clipping_are_said_to_be_below_the_noise(
     monkeypatch, bar, silent, mechanism
 ):
     """A control: the noise law alone is silent, as it knows of no clip."""
@@ -104,7 +104,7 @@ def test_where_nothing_shows_of_centred_rows_means_are_their_center():
     assert not replace(plain, denoised=np.zeros((4, 4))).mean().any()
 
 
-def test_lengths_that_show_drown_no_mean():
+def test_detectable_norms_put_no_mean_below_the_noise():
     table = np.random.default_rng(5).normal([0.9, -0.9, 0.7], 0.05, (1000, 3)).clip(-1, 1)
     for seed in range(10):
         assert not of_noise(dpcov.release(table, lower=-1, upper=1, epsilon=1.0, seed=seed))

@@ -30,7 +30,7 @@ def counts(data, schema=SCHEMA, edges=EDGES, *, threads=1, **query):
 
 
 def exactly(table, schema, edges, linear_map=None):
-    """The same from Python integers: first edge that the norm does not exceed."""
+    """Count in Python integers: the first edge that the norm does not exceed."""
     lattice = lattice_of(schema, linear_map)
     rows = encode(table, schema, linear_map)[:, : lattice.features]
     step, found = Fraction(lattice.step), [0] * (len(edges) + 1)
@@ -165,7 +165,7 @@ def test_limits_are_exact_where_floats_would_round():
     assert squared_limits(below, lattice).tolist() == [0, (2**19 + 1) ** 2 - 1, 2**40 - 1]
 
 
-def test_a_failing_read_tells_nothing():
+def test_a_failing_read_reveals_nothing():
     class Stream:
         def __arrow_c_stream__(self, requested_schema=None):
             if opened:

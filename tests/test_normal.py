@@ -33,7 +33,7 @@ def draws():
 
 
 def tail_p_value(values, at):
-    """Of the number of values beyond +-at."""
+    """Return the p-value of the number of values beyond +-at."""
     return stats.binomtest(int(np.sum(np.abs(values) > at)), values.size, 2 * ndtr(-at)).pvalue
 
 

@@ -40,10 +40,10 @@ SHAPES = [{}, {"neighbors": "replace-one"}, {"intercept": 0.0}, {"radius": 1e9},
 def ends() -> Iterator[None]:
     """Fail where the work goes on and on."""
 
-    def tell(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise AssertionError("it does not end")
 
-    before = signal.signal(signal.SIGALRM, tell)
+    before = signal.signal(signal.SIGALRM, interrupt)
     signal.alarm(LONGEST)
     try:
         yield
@@ -53,7 +53,7 @@ def ends() -> Iterator[None]:
 
 
 def prepared(name: str, fields: dict[str, Any], *figures: dict[str, Any]) -> Request | None:
-    """A request that was accepted; None if it was refused in a sentence."""
+    """Return a request that was accepted, or None if a sentence refused it."""
     asked = {key: value for figure in figures for key, value in figure.items()}
     given = {key: value for key, value in fields.items() if key not in asked}
     try:
@@ -122,7 +122,7 @@ def test_the_bound_of_heavy_tailed_is_one_that_can_be_computed_with(upper, radii
 def test_control_laws_that_are_built_late_fail_when_the_budget_is_booked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it was: the last step's laws were built when it was reached."""
+    """An earlier version built the noise of the last step only when it reached the step."""
     asked = {"schema": SCHEMA, "mechanism": "preconditioned", "rho": 0.5, "radius_share": 1e-60}
     with pytest.raises(MechanismError):
         prepare(TABLE, **asked)

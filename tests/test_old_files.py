@@ -45,16 +45,16 @@ def named(path):
 
 
 def loaded(path):
-    """The release, and whether loading it warned."""
-    with warnings.catch_warnings(record=True) as told:
+    """Return the release, and whether its loading gave a warning."""
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         made = load(path)
-    assert {warning.category for warning in told} <= {VoidReleaseWarning}
-    return made, bool(told)
+    assert {warning.category for warning in reported} <= {VoidReleaseWarning}
+    return made, bool(reported)
 
 
 def holds(document, older):
-    """Whether a document says all that an older one does; it may say more."""
+    """Return True if a document contains everything that an older one does."""
     if isinstance(older, dict):
         return isinstance(document, dict) and all(
             key in document and holds(document[key], value) for key, value in older.items()
@@ -75,7 +75,7 @@ def test_there_is_a_file_of_every_mechanism_and_of_every_law(version):
         "zcdp",
         "approx",
     }
-    for told in (
+    for reported in (
         "group",
         "linear_map",
         "center",
@@ -84,11 +84,11 @@ def test_there_is_a_file_of_every_mechanism_and_of_every_law(version):
         "trace_noise",
         "published",
     ):
-        assert len({text[told] is None for text in texts}) == 2
+        assert len({text[reported] is None for text in texts}) == 2
 
 
 def in_format_2(older):
-    """What a file of format 1 means: a step is the radius over 2^20."""
+    """Return the meaning of a file of format 1, in which a step is the radius over 2^20."""
     lattice = dict(older["lattice"])
     units = lattice.pop("units_per_radius")
     grid = {"step": lattice["radius"] / units, "side": units}
@@ -96,7 +96,7 @@ def in_format_2(older):
 
 
 def but_rungs(older):
-    """What is left of an old file once its moments by length of rows are put together."""
+    """Return the rest of an old file without its moments by norm."""
     if older["rungs"] is None:
         return older
     return {name: older[name] for name in older if name not in ("rungs", "published", "noise")}
@@ -170,7 +170,7 @@ def test_lengths_that_hardly_a_row_has_are_left_out_and_what_shows_and_the_last_
     "damage", ["lost", "short", "fewer", "other noise", "no trace", "mixed orders"]
 )
 def test_a_file_whose_moments_by_length_do_not_fit_is_refused(tmp_path, damage):
-    """But where they are lost what was their sum is left, and its law."""
+    """If the moments are lost, their sum and its noise distribution remain."""
     document = json.loads((DATA / "0.2.0" / "ladder.json").read_text())
     if damage == "lost":
         document["rungs"] = None
@@ -237,7 +237,7 @@ def test_a_ledger_is_whole_and_goes_on(version, tmp_path):
 def test_sums_of_rows_that_may_have_been_read_wrongly_are_refused_and_others_load(version):
     path = DATA / version / "part.sums"
     if version in BEFORE_VOID:
-        with pytest.raises(SourceError, match=r"from a version before 0\.2\.0"):
+        with pytest.raises(SourceError, match=r"from a version before 0[.]2[.]0"):
             PartialMoment.load(path)
         return
     part = PartialMoment.load(path)

@@ -80,7 +80,7 @@ def test_units_scale_coefficients_and_errors() -> None:
 
 @lru_cache
 def fits(epsilon: float, factor: float = 1.0, clip: bool = True) -> list[dpcov.analysis.ols.OLS]:
-    """Fits to releases of fresh samples; with or without an allowance for what a clip may take."""
+    """Fit releases of fresh samples, with or without an allowance for the clipping bias."""
     found = []
     for seed in range(REPEATS):
         generator = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def fits(epsilon: float, factor: float = 1.0, clip: bool = True) -> list[dpcov.a
 
 
 def coverage_p_value(found: list[dpcov.analysis.ols.OLS]) -> float:
-    """Two-sided p-value for intervals that cover the truth in 95%; one coefficient each."""
+    """Return the two-sided p-value of 95% coverage; each fit counts for one coefficient."""
     pick = [j % len(TRUTH) for j in range(len(found))]
     hits = [f.lower[j] <= TRUTH[j] <= f.upper[j] for f, j in zip(found, pick, strict=True)]
     return float(stats.binomtest(int(np.sum(hits)), len(hits), 0.95).pvalue)
@@ -119,7 +119,7 @@ def test_intervals_without_the_privacy_noise_do_not_cover() -> None:
 
 @pytest.mark.slow
 def test_a_law_with_a_third_of_the_noise_does_not_cover() -> None:
-    """Hardly a row is clipped here, but the allowance for it is larger than the noise: without."""
+    """The fits have no allowance for clipping: it would exceed the noise."""
     assert coverage_p_value(fits(0.3, clip=False)) > PASSES
     assert coverage_p_value(fits(0.3, 1 / 3, clip=False)) < REJECTED
 
@@ -198,7 +198,7 @@ def test_where_the_number_of_rows_is_private_it_answers_as_of_few(count: int) ->
 
 
 def test_coefficients_that_may_be_anything_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where plausible errors leave no rows, or no variance."""
+    """The cause can be plausible errors that leave no rows or no variance."""
     unknown = SimpleNamespace(
         deviations=np.full(3, np.nan), trusted=np.zeros(3, bool), below_noise=np.ones(3, bool)
     )

@@ -19,7 +19,7 @@ LEVELS = {"kind": "categorical", "levels": ["a", "b", "c"]}
 
 
 def related(features, gap, related_by, rows=ROWS, seed=0):
-    """Columns with one common factor, and the coefficient of each in a regression of another."""
+    """Return columns with one common factor, and the coefficient of each in a regression."""
     draws = np.random.default_rng(seed)
     shared, own = draws.standard_normal((rows, 1)), draws.standard_normal((rows, features))
     values = np.clip(related_by * shared + np.sqrt(1 - related_by**2) * own, -4, 4)
@@ -103,7 +103,7 @@ def test_noise_that_hides_all_numbers_of_rows_gives_wide_errors():
 
 
 def two(**columns):
-    """x, y = x + noise, and more columns."""
+    """Return x, y = x + noise, and more columns."""
     draws = np.random.default_rng(5)
     x = draws.standard_normal(ROWS).clip(-3, 3)
     y = (x + draws.standard_normal(ROWS)).clip(-8, 8)

@@ -31,7 +31,7 @@ def prepared(**asked):
 
 
 def built(**asked):
-    """Laws and calibrations that one release builds, and whether that was after booking."""
+    """Return the noise distributions that one release builds, and whether after its charge."""
     watch = ways.Watch()
     sys.setprofile(watch.laws)
     try:
@@ -74,7 +74,9 @@ def test_what_is_run_is_what_was_calibrated_before_booking(name, monkeypatch, tm
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(10.0))
     delta = {"delta": 1e-9} if name == "gaussian" else {}
     if delta:
-        ledger = Ledger.create(tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None))
+        ledger = Ledger.create(
+            tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None), count="sums"
+        )
     asked = {"lower": 0, "upper": 1, "epsilon": 1.0, "mechanism": name, **delta}
     request = api.prepare(TABLE, ledger=ledger, **asked)
     made = request.run()

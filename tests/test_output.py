@@ -78,7 +78,7 @@ UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")  # root, wh
 
 @pytest.fixture(scope="module")
 def server():
-    """A process without privileges that runs command lines."""
+    """Start a process without privileges that runs command lines."""
     before = UNPRIVILEGED if os.geteuid() == 0 and shutil.which("setpriv") else ()
     line = [*before, sys.executable, "-c", SERVER]
     with subprocess.Popen(line, stdin=-1, stdout=-1, text=True) as process:
@@ -88,7 +88,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def run_jobs(server, folder):
-    """A function: the exit code and standard error of each command line, run in `folder`."""
+    """Return a function that runs command lines in `folder`, with exit codes and standard error."""
 
     def run(lines, *, out="out", encoding="utf-8"):
         found = []
@@ -104,7 +104,7 @@ def run_jobs(server, folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table, its schema, a release, a ledger and sums; readable by anybody."""
+    """Return a folder with a table, its schema, a release, a ledger and sums for all to read."""
     place = tmp_path_factory.mktemp("outputs")
     rows = "".join(f"{i % 10},{i % 7}\n" for i in range(300))
     (place / "a.csv").write_text(f"\u05e9\u05dc\u05d5\u05dd,b\n{rows}", encoding="utf-8")
@@ -186,12 +186,12 @@ from dpcov.api import Request
 from dpcov.cli import main
 read, write = os.pipe()
 os.dup2(write, 1)
-run = Request.run
+draw = Request.draw
 def late(self):
-    made = run(self)
+    made = draw(self)
     os.close(read)
     return made
-Request.run = late
+Request.draw = late
 main()
 """
 
@@ -231,7 +231,7 @@ def test_names_outside_the_code_page_end_no_command(folder, run_jobs, encoding):
 
 
 def test_a_name_outside_the_code_page_stays_legible():
-    """And control: Python alone ends there."""
+    """Control: Python alone stops there."""
     script = "import sys; {}; print('\u05e9'); sys.stdout.flush()"
     safe = "from dpcov.cli.output import safe_streams; safe_streams().__enter__()"
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
@@ -246,7 +246,7 @@ def test_a_name_outside_the_code_page_stays_legible():
 
 @pytest.fixture
 def without_rights(folder):
-    """A folder that can't be written, and files in it that can't be read."""
+    """Return a folder that cannot be written, with files that cannot be read."""
     if os.geteuid() == 0 and not shutil.which("setpriv"):
         pytest.skip("no rights bind root, and there is no setpriv")
     closed = folder / "closed"

@@ -56,7 +56,7 @@ def decimals(cells: list[float], kind: pa.DataType) -> pa.Array:
 
 
 def sources(folder: Path) -> dict[str, object]:
-    """The same temperatures in every type that holds decimals or short floats."""
+    """Return the same temperatures in every type of decimals or short floats."""
     texts = [str(cell) for cell in FEVERS]
     arrow = pa.table({"a": decimals(FEVERS, pa.decimal128(5, 1))})
     objects = [Decimal(text) for text in texts]
@@ -149,7 +149,7 @@ LITERALS = st.sampled_from([edge for edge in EDGES if edge != "1e400"])
 
 
 def held(text: str, kind: pa.DataType) -> object:
-    """The number as a cell of a type; None where the type has no such cell."""
+    """Return the number as a cell of a type, or None if the type has no such cell."""
     number = Decimal(text)
     if pa.types.is_decimal(kind):
         cut = (
@@ -209,7 +209,7 @@ WHERE = Schema.parse(
 
 
 def written(literal: str) -> str:
-    """A literal as conditions take it: whole numbers from 2^53 on with an exponent."""
+    """Return a literal for conditions: integers from 2^53 on have an exponent."""
     whole = literal.isdigit() and int(literal) >= 2**53
     return f"{literal}e0" if whole else literal
 
@@ -279,7 +279,7 @@ def test_a_decimal_beyond_its_own_precision_fails_nothing(kind):
     assert Conditions.parse("n > 0.5", WHERE).tests[0].keep(column).tolist() == [True, False]
 
 
-def test_whole_numbers_and_flags_are_told_in_the_type_of_the_column():
+def test_whole_numbers_and_flags_are_shown_in_the_type_of_the_column():
     near = Decimal("1.00000000000000000001")
     cells = pa.array(
         [near, Decimal(1), Decimal("0.5"), Decimal(0), Decimal(-9)], pa.decimal128(38, 20)
@@ -311,8 +311,8 @@ def test_a_truth_value_that_is_declared_missing_is_missing_to_check_and_release(
 def test_check_and_release_agree_on_what_is_missing(kind, codes):
     cells = [cell for edge in EDGES if (cell := held(edge, KINDS[kind])) is not None]
     column = of_type(KINDS[kind], [*cells, None])
-    told = Numbers.of(column) if "decimal3" not in kind and "decimal6" not in kind else None
-    assert told is None or len(told.floats) == len(column)
+    reported = Numbers.of(column) if "decimal3" not in kind and "decimal6" not in kind else None
+    assert reported is None or len(reported.floats) == len(column)
     assert np.isnan(numbers_of(column, codes)).tolist() == is_missing_of(column, codes)
 
 
@@ -323,7 +323,7 @@ def is_missing_of(column: pa.Array, codes: tuple[str, ...]) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("stated", "told"),
+    ("stated", "reported"),
     [
         ("n <= 0.30000000000000000001", "n <= 0.30000000000000000001"),
         ("n = 0.3", "n = 0.3"),
@@ -332,10 +332,10 @@ def is_missing_of(column: pa.Array, codes: tuple[str, ...]) -> list[bool]:
         ("n < 12345678901234567.5", "n < 12345678901234567.5"),
     ],
 )
-def test_a_literal_is_told_with_all_its_digits(stated, told):
+def test_a_literal_is_shown_with_all_its_digits(stated, reported):
     found = Conditions.parse(stated, WHERE)
-    assert found.texts == (told,)
-    assert Conditions.parse(told, WHERE) == found
+    assert found.texts == (reported,)
+    assert Conditions.parse(reported, WHERE) == found
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def query_of(schema: Schema, **fields) -> Query:
 
 
 def answered(query: Query, tasks: list[list[pa.RecordBatch]]) -> list[tuple[np.ndarray, int]]:
-    """Sums over the packed sums of tasks, merged by twos."""
+    """Sum the packed sums of tasks, merged in pairs."""
     found = {}
     for at in range(0, len(tasks), 2):
         for batch in packed.merged(b for task in tasks[at : at + 2] for b in task):
@@ -62,7 +62,7 @@ def tasks_of(query: Query, table: pa.Table, cuts: list[int]) -> list[list[pa.Rec
 
 
 def placed(ranked: list[pa.RecordBatch], cap: int) -> pa.RecordBatch:
-    """What Spark's window keeps: each person's first rows in order of rank and image."""
+    """Return what Spark's window keeps: each person's first rows in order of rank and image."""
     rows = pa.Table.from_batches(ranked, packed.ROWS_SCHEMA).to_pylist()
     rows.sort(key=lambda row: (row["id"], row["rank"], row["integers"]))
     kept, before, place = [], None, 0
@@ -175,7 +175,7 @@ def test_only_rows_of_the_level_are_summed():
 
 
 def failing():
-    """A batch, then an error and a warning that quote a cell."""
+    """Yield a batch, then raise an error and a warning that quote a cell."""
     yield mixed_table(PERSONS, 5).to_batches()[0]
     raise ValueError(PLANTED)
 
@@ -191,9 +191,9 @@ def test_an_error_in_a_task_comes_back_as_a_fixed_batch(task, capfd):
         (last,) = packed.sums_of_ranked(query_of(PERSONS), [marked])
     (merged,) = packed.merged([last])
     assert merged["part"].to_pylist() == [FAILED_PART]
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         packed.add_part({}, FAILED_PART, 0, b"")
-    assert PLANTED not in str(told.value)
+    assert PLANTED not in str(reported.value)
 
 
 def test_mechanisms_that_hold_rows_say_so():

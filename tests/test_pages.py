@@ -72,7 +72,7 @@ def test_only_a_server_excuses_code_from_running():
 
 
 def contents(page):
-    """The pages that a page lists, in their order."""
+    """Return the pages that a page lists, in their order."""
     found = []
     for block in re.findall(
         r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE

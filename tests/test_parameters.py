@@ -29,7 +29,7 @@ LIMITS = ("epsilon", "delta", "rho", "neighbors", "lower", "upper")  # checked w
 
 @pytest.fixture
 def untouched(tmp_path, monkeypatch):
-    """A ledger, and that nothing was read, drawn or booked in the end."""
+    """Return a ledger; check at the end that nothing was read, drawn or charged."""
     ledger, touched = Ledger.create(tmp_path / "l", PureDP(9.0)), []
     for owner, name in ((Rows, "second_moments"), (Entropy, "words"), (api, "open_source")):
         monkeypatch.setattr(owner, name, lambda *_, name=name, **__: touched.append(name))
@@ -121,7 +121,7 @@ def test_every_option_of_a_mechanism_is_one_of_the_signature_and_says_what_it_ma
 
 
 def says_nothing(kind) -> bool:
-    """Whether an annotation leaves a number's range open."""
+    """Return True if an annotation leaves the range of a number open."""
     return kind is float or (get_origin(kind) is not Annotated and float in get_args(kind))
 
 
@@ -206,7 +206,7 @@ def test_a_message_never_quotes_what_may_hold_rows() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_the_nearest_name_is_told_if_any_is_near() -> None:
+def test_the_nearest_name_is_suggested_if_any_is_near() -> None:
     assert did_you_mean("epslon", ["delta", "epsilon"]) == "; did you mean 'epsilon'?"
     assert did_you_mean("colour", ["delta", "epsilon"]) == "."
 

@@ -40,14 +40,14 @@ LINKS = [
 
 
 def files_of(command: Any) -> list[Any]:
-    """The parameters of a command that are paths, or data."""
+    """Return the parameters of a command that are paths or data."""
     hints = get_type_hints(inspect.unwrap(command.callback))
     found = [part for part in command.params if "Path" in str(hints.get(part.name))]
     return found + [part for part in command.params if part.name in ("data", "table")]
 
 
 def calls() -> Iterator[tuple[str, list[str]]]:
-    """Each command with a link in the place of each file, PLACE standing for it."""
+    """Yield each command with a link in place of each file; PLACE stands for the link."""
     for name, command in COMMANDS.items():
         own, line = name.split(), EXAMPLES[name].removeprefix(name).split()
         for part in files_of(command):
@@ -73,7 +73,7 @@ def test_every_command_that_takes_a_file_is_tried() -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_no_command_tells_the_password_of_a_link(
+def test_no_command_prints_the_password_of_a_link(
     call: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for link in LINKS:
@@ -113,14 +113,14 @@ PYTHON: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("call", PYTHON)
-def test_no_call_tells_the_password_of_a_link(call: str, folder: Path) -> None:
+def test_no_call_shows_the_password_of_a_link(call: str, folder: Path) -> None:
     for link in LINKS:
-        told = ""
+        reported = ""
         try:  # some of them are names of files that can be written
             PYTHON[call](link)
         except DpcovError as error:
-            told = "".join(traceback.format_exception_only(error))
-        assert SECRET not in told
+            reported = "".join(traceback.format_exception_only(error))
+        assert SECRET not in reported
 
 
 def test_a_path_is_shown_as_it_is_but_for_characters_that_act() -> None:

@@ -99,7 +99,7 @@ def test_new_rows_are_projected_alike_from_any_container() -> None:
 
 
 def of_rank(rank: int, mean: float, seeds: int, **request) -> list[dpcov.Release]:
-    """Releases of rows whose covariance has exactly this rank, in unequal units."""
+    """Release rows whose covariance has exactly this rank, in unequal units."""
     generator = np.random.default_rng(rank)
     directions = np.linalg.qr(generator.standard_normal((6, 6)))[0][:rank]
     rows = 0.5 * generator.uniform(-1, 1, (5000, rank)) @ directions
@@ -115,7 +115,7 @@ def of_rank(rank: int, mean: float, seeds: int, **request) -> list[dpcov.Release
 
 
 def excess_p_value(releases: list[dpcov.Release], rank: int) -> float:
-    """One-sided p-value for more than `rank` components in at most 5% of the releases."""
+    """Return the p-value for more than `rank` components in at most 5% of the releases."""
     counts = [
         significant_components(made, generator=simulation_generator(seed))
         for seed, made in enumerate(releases)

@@ -24,7 +24,7 @@ def squares(draw):
 
 
 def apart(found, mean):
-    """Standard errors between the mean of what was found and `mean`."""
+    """Return the standard errors between the mean of `found` and `mean`."""
     return abs(found.mean() - mean) / (found.std() / math.sqrt(DRAWS))
 
 

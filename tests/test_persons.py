@@ -48,7 +48,7 @@ def test_the_order_of_the_rows_changes_nothing(rows, random):
 
 
 @pytest.mark.parametrize("cells", [(1.0, 2.0, 3.0), (0.0, 5.0, 10.0), (5.0, 0.0, 0.0)])
-def test_rows_that_hold_the_same_cells_elsewhere_are_told_apart(cells):
+def test_rows_that_hold_the_same_cells_elsewhere_are_distinct(cells):
     schema = schema_of("a", "b", "c", unit={"column": "id", "type": "text", "max_rows": 1})
     rows, units = sorted(set(permutations(cells))), []
     for order in list(permutations(rows))[::5]:
@@ -121,7 +121,7 @@ def test_the_choice_holds_across_batches_and_threads(monkeypatch):
     ],
     ids=str,
 )
-def test_ids_of_every_type_tell_persons_and_other_ids_count_for_nothing(
+def test_ids_of_every_type_identify_persons_and_other_ids_count_for_nothing(
     declared, kind, ids, nobody
 ):
     schema = unit_schema(of=declared, missing=("", "NA", "-999"))
@@ -196,8 +196,8 @@ def test_a_table_that_would_differ_at_a_second_reading_is_not_seen_twice(second,
 def test_a_stream_that_comes_once_answers_every_question():
     rows = [("x", float(i), 1.0) for i in range(9)] + [TWO]
     whole = moment(table(rows), SCHEMA)
-    door = open_rows(table(rows).to_reader(max_chunksize=3), SCHEMA)
-    assert all(same(door.second_moments()[0], whole) for _ in range(3))
+    source = open_rows(table(rows).to_reader(max_chunksize=3), SCHEMA)
+    assert all(same(source.second_moments()[0], whole) for _ in range(3))
 
 
 def test_a_query_with_persons_is_read():
@@ -206,13 +206,13 @@ def test_a_query_with_persons_is_read():
     assert same(moment(relation, SCHEMA), moment(table(rows), SCHEMA))
 
 
-def test_ids_in_a_mixed_pandas_column_are_told_apart():
+def test_ids_in_a_mixed_pandas_column_are_distinct():
     frame = pd.DataFrame({"id": [1, "1", "q", None], "a": 1.0, "b": 2.0})
     assert moment(frame, SCHEMA).unit_count == 2
 
 
 @pytest.mark.parametrize("kind", [TEXT, pa.binary(), pa.dictionary(pa.int32(), TEXT)], ids=str)
-def test_long_ids_that_differ_in_one_byte_are_told_apart(kind):
+def test_long_ids_that_differ_in_one_byte_are_distinct(kind):
     words = ["x" * n + end for n in (30, 31, 32, 33, 5000) for end in "ab"]
     found = moment(table([(word, 1.0, 2.0) for word in [*words, *words]], kind), unit_schema(1))
     assert found.unit_count == len(words)

@@ -34,7 +34,7 @@ def lattice(d, radius=2.0):
 
 
 def simulated_noise(mechanism, grid, budget, neighbors):
-    """Root mean square of ||Z||_F over simulations, with its relative standard error."""
+    """Return the root mean square of ||Z||_F over simulations, with its relative standard error."""
     law = mechanism.calibrate(grid, budget, neighbors).matrix
     generator = np.random.default_rng(1)
     squares = [np.sum(law.simulate(generator) ** 2) for _ in range(3000)]
@@ -156,7 +156,7 @@ GAP = NUMBER | {"missing": "pairwise"}
     ],
     ids=str,
 )
-def test_directions_are_looked_at_where_most_features_are_numbers_without_gaps(
+def test_directions_are_queried_if_most_features_are_numbers_without_missing_cells(
     columns, at_directions
 ):
     named = {f"x{j}": column for j, column in enumerate(columns)}
@@ -169,7 +169,7 @@ def test_directions_are_looked_at_where_most_features_are_numbers_without_gaps(
     assert choice.laws == calibrated(choice.mechanism, *asked)
 
 
-def test_a_budget_too_small_for_looks_is_kept_by_the_sum_alone():
+def test_a_budget_too_small_for_pilot_queries_is_kept_by_the_sum_alone():
     schema = Schema.parse({"columns": {name: numeric(0, 1) for name in "ab"}})
     budget = PureDP(1e-10)
     with pytest.raises(MechanismError):

@@ -54,7 +54,7 @@ def lattice_of(schema: Schema) -> Lattice:
 
 @pytest.mark.parametrize("size", [0.0, 0.1, 0.4, 0.8])
 @pytest.mark.parametrize("p", [2, 7, 60])
-def test_simulated_correlations_have_the_size_that_was_assumed(p, size):
+def test_simulated_correlations_have_the_assumed_size(p, size):
     made = typical_correlation(p, size, np.random.default_rng(1))
     apart = made[np.tril_indices(p, -1)]
     assert np.sqrt(np.mean(apart**2)) == pytest.approx(size, abs=2e-3)
@@ -62,7 +62,7 @@ def test_simulated_correlations_have_the_size_that_was_assumed(p, size):
     assert np.allclose(np.diag(made), 1)
 
 
-def test_simulated_columns_have_the_spreads_that_were_assumed():
+def test_simulated_columns_have_the_assumed_spreads():
     rows = simulated_rows(NUMERIC, Assumptions(0.2, {"x3": 0.1}))
     deviations = rows.std(axis=0)
     assert deviations == pytest.approx([0.2, 0.2, 0.2, 0.1, 0.2, 0.2], rel=0.03)
@@ -119,11 +119,11 @@ def test_the_noise_before_denoising_is_what_releases_then_show(mechanism, budget
 
 
 def of_auto(found: Plan) -> Errors:
-    """What is predicted of the mechanism that ``auto`` takes."""
+    """Return the predictions for the mechanism that ``auto`` chooses."""
     return next(p.errors for p in found.predictions if p.mechanism == found.recommended)
 
 
-def test_a_prediction_is_what_releases_of_a_table_like_the_simulated_one_lose():
+def test_a_prediction_is_the_error_of_releases_of_a_table_like_the_simulated_one():
     generator = np.random.default_rng(3)
     rows = simulated_rows(NUMERIC, Assumptions(0.3, correlation=0.3))
     table = rows[generator.choice(len(rows), 4000, replace=False)]
@@ -142,7 +142,7 @@ def test_a_prediction_is_what_releases_of_a_table_like_the_simulated_one_lose():
 
 
 def skewed(seed: int, rows: int = 4000) -> np.ndarray:
-    """Rows of six columns: spreads from 0.02 to 0.5, two of which nearly determine each other."""
+    """Return rows of six columns with spreads from 0.02 to 0.5; two nearly determine each other."""
     generator = np.random.default_rng(seed)
     common = generator.standard_normal((rows, 1))
     loads = np.array([1.0, 1.0, -0.8, 0.5, 0.3, 0.0])
@@ -160,13 +160,13 @@ def test_a_table_like_another_has_its_moments_whatever_the_bounds():
     like = released(0, 1e6)
     wider = Schema.from_bounds([-3.0] * 5, [1.0] * 5, [f"x{j}" for j in (5, 4, 3, 2, 1)])
     lattice = lattice_of(wider)
-    simulated = SimulatedTable.of(wider, lattice, Assumptions(like=like)).moment(10**6)
-    corner = float(simulated.units[-1, -1])
-    means = simulated.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
+    drawn = SimulatedTable.of(wider, lattice, Assumptions(like=like)).moment(10**6)
+    corner = float(drawn.units[-1, -1])
+    means = drawn.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
     assert 2 * means - 1 == pytest.approx(skewed(0).mean(axis=0)[:0:-1], abs=1e-4)
     exact = np.cov(skewed(0)[:, :0:-1], rowvar=False)
     step = lattice.step
-    found = simulated.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
+    found = drawn.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
     assert 4 * found == pytest.approx(exact, abs=1e-4)
 
 
@@ -471,7 +471,7 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     ]
 
 
-def test_what_nobody_told_widens_the_range_and_a_release_leaves_luck_alone():
+def test_missing_assumptions_widen_the_range_and_a_release_leaves_only_chance():
     asked = {"epsilon": 1.0, "mechanism": "matrix-laplace", "factors": ()}
     made = dpcov.release(correlated(3000, 6, seed=1), schema=NUMERIC, epsilon=5.0, seed=1)
     stated = (None, Assumptions(0.3, correlation=0.2), Assumptions(like=made))

@@ -56,7 +56,7 @@ def law_of(release: Release) -> Any:
 
 
 def mapped_center(release: Release) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The estimate of mapped rows; its directions about the mean, and their sums of squares."""
+    """Return the estimate of transformed rows, its directions about the mean, and their squares."""
     whole = release.mapped(release.with_count(release.second_moment()))
     if release.has_intercept:
         whole[-1, -1] = max(whole[-1, -1], release.intercept() ** 2)
@@ -271,7 +271,7 @@ def test_variances_of_entries_are_those_of_draws_in_any_basis(law: Any) -> None:
 
 @pytest.mark.parametrize("rows", [800, 3200])
 def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: int) -> None:
-    """Of n independent rows w the sum of w w' has the covariance n Cov(w w')."""
+    """The sum of w w' over n independent rows w has the covariance n Cov(w w')."""
     table = 0.3 * correlated(rows, P)
     release = dpcov.release(table, lower=-1, upper=1, epsilon=1e6, mechanism="matrix-laplace")
     errors = sampling_errors(release, 3000, simulation_generator(1))
@@ -294,7 +294,7 @@ def with_columns(columns: dict[str, Any], table: Any, **asked: Any) -> Release:
 
 
 def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
-    """They have the deviations of sums over as many independent rows, within 10%."""
+    """Check the deviations of sums over as many independent rows, within 10%."""
     whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
     wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
     errors = sampling_errors(release, 3000, simulation_generator(1))
@@ -373,7 +373,7 @@ def test_where_levels_exclude_each_other_the_estimate_does_so_but_for_a_little(r
 
 @pytest.mark.parametrize("rho", [0.05, 1e-5])
 def test_products_of_all_levels_add_up_to_sums_in_the_estimate_and_in_errors(rho: float) -> None:
-    """Of levels of which each row has one; else variances of what never varies are plausible."""
+    """Each row has one level. Otherwise, constants would have plausible variances."""
     release = in_towns(rho)
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=5)
     ((kept, whole),) = truths.both()

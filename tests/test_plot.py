@@ -34,7 +34,7 @@ def release():
 
 
 def shuffled_blocks(sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A correlation matrix of blocks in a random order, and the block of each feature."""
+    """Return a correlation matrix of blocks in random order, and the block of each feature."""
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     matrix = np.where(labels[:, None] == labels, 0.7, 0.02)
     signs = np.where(np.arange(len(labels)) % 2, -1.0, 1.0)

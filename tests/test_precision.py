@@ -201,7 +201,7 @@ def test_an_indefinite_release_gives_a_positive_definite_precision() -> None:
     assert np.linalg.eigvalsh(2 * np.eye(8) - found.partial_correlations)[0] > 0
 
 
-def test_stability_tells_firm_edges_from_accidents() -> None:
+def test_stability_separates_firm_edges_from_accidents() -> None:
     found = precision(chain_release(20_000), 0.03, draws=20, generator=simulation_generator(0))
     assert found.shares is not None
     assert np.all(found.shares[NEIGHBOURS] == 1)
@@ -224,7 +224,7 @@ def test_features_without_variance_are_left_out() -> None:
 
 
 def mapped_release(seed: int = 0, **request: Any) -> Release:
-    """Of rows that were taken about their means, in units of their spread, before the noise."""
+    """Release rows that were standardized before the noise."""
     narrow = 2.0 + chain_rows(20_000) * np.array([0.2, 0.4] * 4)
     settings = {"lower": -4, "upper": 4, "epsilon": 1.0, "delta": 1e-6, **request}
     return dpcov.release(narrow, mechanism="standardized", seed=seed, **settings)
@@ -256,7 +256,7 @@ def test_noise_taken_as_if_no_map_had_been_would_hide_the_graph(
     assert not precision(release, features=release.columns).edges
 
 
-def test_features_that_noise_drowns_are_left_out_unless_they_are_named() -> None:
+def test_features_below_the_noise_are_left_out_unless_they_are_named() -> None:
     values = chain_rows(20_000)
     values[:, 3] *= 0.001
     release = dpcov.release(values, lower=-4, upper=4, epsilon=1.0, seed=1)

@@ -132,7 +132,7 @@ def test_a_budget_beyond_float64_is_refused_not_rounded(epsilon, delta) -> None:
 
 
 def brute_epsilon(rho: float, delta: float) -> mpmath.mpf:
-    """Least of the bounds over a fine grid of alpha, refined."""
+    """Return the least of the bounds over a fine grid of alpha, refined."""
 
     def bound(log_excess):
         alpha = 1 + mpmath.exp(log_excess)
@@ -246,20 +246,23 @@ def words(
     return Guarantee(budget, neighbors, unit or Unit()).in_words()
 
 
+CHANGES = "changes the probability of any outcome of this release by a factor of at most"
+SHIFTS = "shifts the privacy loss of this release at most like Gaussian noise with"
+PERSON = "any one person (column 'patient', at most 3 rows each)"
+
+
 def test_the_guarantee_reads_as_a_sentence() -> None:
-    assert words(PureDP(1.0)) == (
-        "Whether any one row is in the table or not changes the probability of any outcome of "
-        "this release by a factor of at most e^1 = 2.718."
+    assert (
+        words(PureDP(1.0)) == f"Whether any one row is in the table or not {CHANGES} e^1 = 2.718."
     )
     assert words(ApproxDP(0.5, 1e-9), Neighbors.REPLACE_ONE) == (
-        "What any one row holds, the number of rows being public, changes the probability of any "
-        "outcome of this release by a factor of at most e^0.5 = 1.649, plus 1e-09."
+        f"What any one row holds, the number of rows being public, {CHANGES} e^0.5 = 1.649, "
+        "plus 1e-09."
     )
     person = Unit("patient", 3)
     assert words(ZCDP(0.5), Neighbors.REPLACE_ONE, person).startswith(
-        "What any one person (column 'patient', at most 3 rows each) holds, the number of persons "
-        "being public, shifts the privacy loss of this release at most like Gaussian noise with "
-        f"rho = 0.5 (which implies epsilon = {zcdp_epsilon(0.5, 1e-6):.3g} but for"
+        f"What {PERSON} holds, the number of persons being public, {SHIFTS} rho = 0.5 "
+        f"(which implies epsilon = {zcdp_epsilon(0.5, 1e-6):.3g} but for"
     )
 
 

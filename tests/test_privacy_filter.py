@@ -34,7 +34,7 @@ def admitted(budget: Budget, spends: list[Budget]) -> bool:
 
 
 def of_randomised_response(epsilon: float, excess: float) -> Decimal:
-    """Its Renyi divergence of order 1 + excess, which is the most that epsilon allows."""
+    """Return its Renyi divergence of order 1 + excess, the largest that epsilon allows."""
     with localcontext(prec=80, Emax=10**12, Emin=-(10**12)):
         e, x = Decimal(repr(epsilon)), Decimal(excess)
         more, less = ((1 + x) * e).exp(), (-x * e).exp()
@@ -66,10 +66,10 @@ def test_an_epsilon_beyond_all_numbers_counts_whole() -> None:
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_the_settled_order_takes_as_much_rho_as_any_order(epsilon: float, delta: float) -> None:
     excess = settled_excess(exact(epsilon), delta)
-    room = float(
+    space = float(
         (exact(epsilon) - privacy_filter._conversion(excess, delta)) / (1 + Fraction(excess))
     )
-    assert zcdp_epsilon(room, delta) == pytest.approx(epsilon, rel=1e-5)
+    assert zcdp_epsilon(space, delta) == pytest.approx(epsilon, rel=1e-5)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 2e-6])
@@ -169,12 +169,12 @@ LONGEST = 12
 
 
 def best_excess(admits) -> float:
-    """Largest P(E) - e^epsilon Q(E) of whoever picks each step after all answers before it."""
+    """Return the largest P(E) - e^epsilon Q(E) of an adversary that adapts each step."""
     allowed = cache(lambda history: admits([STEPS[i] for i in history]))
 
     @cache
     def value(history: tuple[int, ...], loss: int) -> float:
-        """Per unit of Q, the loss so far being `loss` steps."""
+        """Return the value per unit of Q, if the loss so far is `loss` steps."""
         found = max(0.0, math.exp(loss * STEP) - math.exp(COARSE.epsilon))
         if len(history) == LONGEST:
             return found
@@ -192,7 +192,7 @@ def best_excess(admits) -> float:
 
 
 def canonical(history: tuple[int, ...]) -> tuple[int, ...]:
-    """The filter does not care for the order before the first rho, nor after it."""
+    """Sort the parts before and after the first rho: the filter ignores their order."""
     start = history.index(0) if 0 in history else len(history)
     return (*sorted(history[:start]), *history[start : start + 1], *sorted(history[start + 1 :]))
 

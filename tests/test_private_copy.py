@@ -47,12 +47,12 @@ def people(count: int, planted: float = 5.0) -> pa.Table:
 
 @pytest.fixture
 def on_disk(monkeypatch) -> None:
-    """Everything goes to disk at once."""
+    """Write everything to disk at once."""
     monkeypatch.setattr(private_copy, "MAX_MEMORY_BYTES", 0)
 
 
 def unnamed_files() -> dict[str, Path]:
-    """Files without a name that this process has open."""
+    """Return the unnamed files that this process has open."""
     found = {}
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # the one that lists the folder
@@ -63,7 +63,7 @@ def unnamed_files() -> dict[str, Path]:
 
 @contextlib.contextmanager
 def new_file(folder: Path) -> Iterator[list[Path]]:
-    """The files without a name that came in the meantime; none has one in the folder."""
+    """Yield the unnamed files that appear, and check that the folder stays empty."""
     before, found = unnamed_files(), []
     yield found
     found += [link for name, link in unnamed_files().items() if name not in before]
@@ -72,7 +72,7 @@ def new_file(folder: Path) -> Iterator[list[Path]]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """Where temporary files are."""
+    """Return the folder of temporary files."""
     monkeypatch.setattr(private_copy.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -195,11 +195,11 @@ def test_a_full_disk_is_one_outcome_and_spent_whatever_the_cells(
 ):
     ledger = Ledger.create(tmp_path / "l.ledger", PureDP(2.0))
     FULL[why](monkeypatch)
-    with pytest.raises(NoRoomError) as told:
+    with pytest.raises(NoRoomError) as reported:
         dpcov.release(people(10, planted), schema=SCHEMA, epsilon=1.0, ledger=ledger)
-    assert str(told.value) == NO_SPACE_MESSAGE
-    assert isinstance(told.value, SourceError)
-    assert told.value.__context__ is None
+    assert str(reported.value) == NO_SPACE_MESSAGE
+    assert isinstance(reported.value, SourceError)
+    assert reported.value.__context__ is None
     assert ledger.account().spent == {"epsilon": 1.0}
 
 
@@ -235,7 +235,7 @@ def test_a_file_is_closed_when_a_question_fails(folder):
 
 
 def holds_a_file(process: int, folder: Path) -> bool:
-    """Whether a process has a file without a name in the folder."""
+    """Return True if a process has an unnamed file in the folder."""
     found = []
     for link in Path(f"/proc/{process}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

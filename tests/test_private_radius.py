@@ -32,7 +32,7 @@ each_relation = pytest.mark.parametrize("neighbors", Neighbors)
 
 
 def table(n=4000, size=1.0, outliers=0):
-    """Rows of norm `size` in [-100, 100]^4, but for some far out."""
+    """Return rows of norm `size` in [-100, 100]^4, with some outliers."""
     generator = np.random.default_rng(0)
     rows = generator.standard_normal((n, 4)) * [4, 2, 1, 1]
     rows *= size / np.linalg.norm(rows, axis=1)[:, None]

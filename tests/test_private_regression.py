@@ -10,7 +10,7 @@ N, P, EPSILON, DELTA = 20_000, 3, 1.0, 1e-6
 
 
 def rows(seed=0):
-    """(n, p) features and an intercept with ||a|| <= length, and |y| <= 1."""
+    """Return (n, p) features and an intercept with ||a|| <= length, and |y| <= 1."""
     rng = np.random.default_rng(seed)
     a = np.column_stack([rng.uniform(-1, 1, (N, P)), np.ones(N)])
     y = np.clip(a @ [0.3, -0.2, 0.1, 0.1] + 0.1 * rng.normal(size=N), -1, 1)

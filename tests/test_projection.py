@@ -10,7 +10,7 @@ from dpcov.denoise.projection import onto_simplex, project
 
 
 def is_nearest(values, projected, total):
-    """Variational inequality of the projection, on the corners of {x >= 0, sum x = total}."""
+    """Check the projection's variational inequality on the corners of {x >= 0, sum x = total}."""
     size = np.abs(values).max() + total
     residual = values - projected
     return (

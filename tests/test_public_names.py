@@ -86,7 +86,7 @@ def test_the_former_name_of_missing_columns_works_and_warns() -> None:
 
 
 def printed(value: object) -> str:
-    """What a person sees who prints it, at a prompt or in a log."""
+    """Return what a person sees who prints the value, at a prompt or in a log."""
     return f"{value!s}\n{value!r}\n{[value]}"
 
 
@@ -104,12 +104,12 @@ def test_a_printed_release_is_short_and_holds_no_exact_sum() -> None:
 
 
 def vars_of(sums: PartialMoment) -> list[object]:
-    """What the default representation of a dataclass would print."""
+    """Return what the default representation of a dataclass would print."""
     return [getattr(sums, field.name) for field in dataclasses.fields(sums)]
 
 
 @pytest.mark.parametrize("module", ["errors", "estimators", "plot", "report", "signatures"])
 def test_modules_that_have_a_public_name_are_imported_by_it(module: str) -> None:
-    """As a statement too, for which an attribute of the package is not enough."""
+    """An import statement works too, for which an attribute of the package is not enough."""
     assert importlib.util.find_spec(f"dpcov.{module}") is not None
     assert importlib.util.find_spec(f"dpcov.{module}s") is None  # control

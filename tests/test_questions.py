@@ -79,8 +79,8 @@ def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
     line = [part.replace("people.csv", name) for part in ASKING]
     done = run("why", "nonsense", "a", "n", "c", "x,y", "z", "back", "", "", "yes", line=line)
     assert done.exit_code == 0
-    for told in ("17.25", "93.75", "17", "93", PLANTED):
-        assert told not in done.output + Path("t.toml").read_text()
+    for reported in ("17.25", "93.75", "17", "93", PLANTED):
+        assert reported not in done.output + Path("t.toml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_public_defaults_are_offered_by_a_word_or_its_first_letter(word, bounds)
         assert found.columns["x"] == (expected or {"kind": "flag"}) | {"missing": "none"}
 
 
-def test_dates_and_whole_numbers_are_of_the_kind_that_their_type_and_bounds_tell() -> None:
+def test_dates_and_whole_numbers_have_the_kind_of_their_type_and_bounds() -> None:
     kinds = {"a": "integer", "b": "unknown", "c": "time", "d": "date", "e": "unknown"}
     days = ["1990-01-31", "2000-12-31"]
     answers = ["n", "0", "9", "pairwise", "t", "soon", *days, "", "time", *days, ""]
@@ -157,7 +157,7 @@ def test_levels_are_numbers_only_where_all_are_spelt_so(typed, levels) -> None:
     assert interview("c", typed, "n", "d", "y").columns["age"]["levels"] == levels
 
 
-def test_the_person_is_protected_where_a_column_tells_persons_apart() -> None:
+def test_the_person_is_protected_if_a_column_identifies_persons() -> None:
     found = interview("i", "0", "many", "2", "name", "uuid", "f", "n", "d", "y")
     assert found.unit == PersonUnit(column="age", type="uuid", max_rows=2)
     assert found.columns["age"] == {"kind": "ignored"}
@@ -255,7 +255,7 @@ def asking(folder: Path, width: int = 80):
 
 
 def answered(screen: Terminal) -> None:
-    """Answer on a terminal, with a step back; type only once the question shows, as people do."""
+    """Answer on a terminal, with a step back; type only after the question appears."""
 
     def answer(column: str, question: str, text: str) -> None:
         screen.expect(column)
@@ -312,6 +312,6 @@ def test_a_killed_assistant_leaves_no_file(folder: Path) -> None:
     assert sorted(folder.iterdir()) == before
 
 
-def test_first_letters_tell_all_words_apart() -> None:
+def test_first_letters_distinguish_all_words() -> None:
     words = [*CHOICES, *MOVES]
     assert len({word[0] for word in words}) == len(words)

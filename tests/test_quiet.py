@@ -60,12 +60,12 @@ def failing_reader(error: BaseException) -> pa.RecordBatchReader:
 
 
 def chained() -> SourceError:
-    """An error of our own that was raised while a telling one was handled."""
+    """Return an error of our own that was raised while a revealing error was handled."""
     try:
         try:
             raise ValueError(SECRET)
-        except ValueError as telling:
-            raise SourceError("fixed words") from telling
+        except ValueError as revealing:
+            raise SourceError("fixed words") from revealing
     except SourceError as error:
         return error
 
@@ -128,7 +128,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 
 
 def outputs(error: BaseException | None, capfd, caplog, heard) -> str:
-    """All that an observer could see."""
+    """Return everything that an observer could see."""
     shown = [*capfd.readouterr(), caplog.text, *(str(w.message) for w in heard)]
     while error is not None:
         shown += [str(error), repr(error), *traceback.format_exception(error)]
@@ -152,7 +152,7 @@ def test_no_secret_gets_out(tmp_path, capfd, caplog, name, schema, threads):
     assert SECRET not in outputs(failure, capfd, caplog, heard)
 
 
-class Telling:
+class Revealing:
     """A cell that reveals a secret in every form of its text."""
 
     def __str__(self) -> str:
@@ -163,7 +163,7 @@ class Telling:
 
 @pytest.mark.parametrize("form", [list, lambda cells: np.array(cells, object)])
 def test_no_secret_of_an_object_gets_out(capfd, caplog, form):
-    cells = [[SECRET, 1], [Telling(), 2], [SECRET.encode(), None], ["\ud800", 1]]
+    cells = [[SECRET, 1], [Revealing(), 2], [SECRET.encode(), None], ["\ud800", 1]]
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         found = moment(form(cells), SCHEMA)
@@ -171,7 +171,7 @@ def test_no_secret_of_an_object_gets_out(capfd, caplog, form):
     assert SECRET not in outputs(None, capfd, caplog, heard)
 
 
-def test_control_the_libraries_do_tell(capfd, caplog):
+def test_control_the_libraries_do_quote_cells(capfd, caplog):
     with pytest.raises(pa.ArrowException) as caught:
         pa.Table.from_pandas(STRANGE["pandas, mixed"](Path()))
     assert SECRET in outputs(caught.value, capfd, caplog, [])
@@ -218,7 +218,7 @@ def test_an_interrupted_read_of_a_text_file_ends_cleanly(tmp_path):
 
 
 def mutants(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """The content with bytes flipped, cut out, doubled or cut off."""
+    """Yield the content with bytes flipped, cut out, doubled or cut off."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         mutant = bytearray(content)

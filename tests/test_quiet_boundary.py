@@ -65,11 +65,11 @@ WARNINGS = {
 # Modules that hold data print and log nothing at all, but for a notice from the schema alone.
 NOTICES = {"rows/schema.py": {"warnings"}}
 HOLDS_DATA = ("rows/sources/", "rows/", "mechanisms/", "core/samplers/")
-TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
+OUTPUTS = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
 
 
 def handlers(tree: ast.Module) -> Iterator[tuple[str, ast.ExceptHandler]]:
-    """Each handler, with the function it is in."""
+    """Yield each handler with the function that contains it."""
 
     def visit(node: ast.AST, function: str) -> Iterator[tuple[str, ast.ExceptHandler]]:
         for child in ast.iter_child_nodes(node):
@@ -87,7 +87,7 @@ def caught(handler: ast.ExceptHandler) -> set[str]:
 
 
 def faults(text: str, place: str) -> list[str]:
-    """What a module does that only the boundary may do."""
+    """Return what a module does that only the boundary is allowed to do."""
     tree, found = ast.parse(text), []
     for function, handler in handlers(tree):
         where = (place, function)
@@ -113,7 +113,7 @@ def faults(text: str, place: str) -> list[str]:
     }
     if place.startswith(HOLDS_DATA):
         found += [
-            f"{place}: uses {word}" for word in sorted(words & TELLING - NOTICES.get(place, set()))
+            f"{place}: uses {word}" for word in sorted(words & OUTPUTS - NOTICES.get(place, set()))
         ]
     if place not in WARNINGS and words & {
         "catch_warnings",

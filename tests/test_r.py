@@ -84,7 +84,7 @@ def has_r() -> bool:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """The page's commands and its lines of R, run in order; the release and what R found."""
+    """Run the page's commands and its R code in order; return the release and R's results."""
     if not has_r():
         pytest.skip("R with jsonlite is not installed; .ci/services installs it")
     folder = tmp_path_factory.mktemp("r")
@@ -141,7 +141,7 @@ def test_control_the_agreement_is_closer_than_the_noise(read):
 
 
 def released(**request):
-    """A release with the first budget that is enough, of few rows if they are."""
+    """Release with the first sufficient budget; use few rows if they are enough."""
     for count, budget in itertools.product((4000, len(MANY)), BUDGETS):
         try:
             return dpcov.release(MANY[:count], lower=-1, upper=1, seed=1, **request, **budget)
@@ -151,7 +151,7 @@ def released(**request):
 
 
 def by_every_mechanism():
-    """Releases of a small table: mechanism and denoising, with and without an intercept."""
+    """Yield releases of a small table by mechanism and denoising, with and without intercept."""
     for name in MECHANISMS:
         for method in DENOISED:
             yield f"{name} {method}", released(mechanism=name, denoise=method)
@@ -163,7 +163,7 @@ def by_every_mechanism():
 
 
 def read_in_r(releases, code, folder):
-    """What R finds by the page's functions in each release."""
+    """Return the results of the page's R functions for each release."""
     if not has_r():
         pytest.skip("R with jsonlite is not installed; .ci/services installs it")
     for name, release in releases.items():
@@ -177,7 +177,7 @@ def read_in_r(releases, code, folder):
 
 
 def functions():
-    """The program that the page links."""
+    """Return the program that the page links."""
     return PROGRAM.read_text(encoding="utf-8")
 
 
@@ -197,7 +197,7 @@ def test_releases_of_every_mechanism_and_denoising_are_read_as_dpcov_reads_them(
 
 
 def test_control_to_leave_out_the_map_and_the_center_is_noticed(tmp_path):
-    """As the page did."""
+    """An earlier version of the page left them out."""
     releases = {
         name: released(mechanism="standardized", directions_share=share, denoise="none")
         for name, share in (("by column", 0.0), ("by direction", 0.1))
@@ -216,7 +216,7 @@ LAWS = ("matrix-laplace", "gaussian", "laplace", "wishart", "additive-wishart")
 
 
 def missing(rule, *, rows=2000, gap=0.3, levels="zeros", fields=None, **request):
-    """A release of numbers and categories with missing cells."""
+    """Release numbers and categories with missing cells."""
     draws = np.random.default_rng(4)
     shared = draws.standard_normal((rows, 1))
     values = (0.7 * shared + 0.7 * draws.standard_normal((rows, 3))).clip(-4, 4)
@@ -235,7 +235,7 @@ def missing(rule, *, rows=2000, gap=0.3, levels="zeros", fields=None, **request)
 
 
 def by_every_missing_rule():
-    """Releases by each rule for missing cells, and all that the figures depend on beside it."""
+    """Yield releases for each rule of missing cells, and for all other relevant options."""
     weight = {"weight": {"column": "w", "maximum": 1.0}}
     unit = {"unit": {"column": "id", "type": "integer", "max_rows": 3}}
     derived = {"derived": {"xy": {"product": ["x", "y"]}, "zz": {"square": "z"}}}
@@ -273,7 +273,7 @@ def test_releases_of_every_missing_rule_are_read_as_dpcov_reads_them(tmp_path):
 
 
 def test_control_to_forget_that_cells_may_be_missing_is_noticed(tmp_path):
-    """As the page did: the marks of missing cells were features, and a missing cell 0."""
+    """An earlier version of the page used missing marks as features, and 0 for the cells."""
     release = missing("pairwise")
     forgets = (
         functions() + "completed <- function(release, S) S\nmarks <- function(release) FALSE\n"

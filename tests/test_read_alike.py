@@ -33,7 +33,7 @@ def test_what_is_simulated_is_the_same_each_time(name, made):
         assert not np.array_equal(read(made, None), read(made, other))
 
 
-def test_a_page_and_show_tell_the_same_errors(made):
+def test_a_page_and_show_report_the_same_errors(made):
     errors = blocks(made).errors[np.tril_indices(4, -1)]
-    told = summary(made).facts["correlation_standard_error"]
-    assert told == pytest.approx({"mean": errors.mean(), "worst": errors.max()}, rel=1e-12)
+    reported = summary(made).facts["correlation_standard_error"]
+    assert reported == pytest.approx({"mean": errors.mean(), "worst": errors.max()}, rel=1e-12)

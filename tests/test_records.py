@@ -26,7 +26,7 @@ LARGE = 2**22
 
 
 def read(folder: Path, text: bytes, width: int, **options) -> list[list[bytes] | None]:
-    """Rows as the library reads them; None for one that is no record."""
+    """Return the rows as the library reads them; None stands for a row that is not a record."""
     (folder / "t.csv").write_bytes(text)
     source = TextSource(
         folder / "t.csv", FileOptions(header=False, **options), NAMES[:width] or NAMES
@@ -45,14 +45,14 @@ END = st.sampled_from(["\n", "\n", "\r\n", "\r"])
 
 
 def written(width: int, rows: int = 8) -> st.SearchStrategy[str]:
-    """Text of a conforming writer."""
+    """Return texts of a conforming writer."""
     row = st.tuples(st.lists(CELL, min_size=width, max_size=width).map(",".join), END)
     return st.lists(row.map("".join), max_size=rows).map("".join)
 
 
 @st.composite
 def spoilt(draw, width: int) -> str:
-    """Text of a conforming writer in which something was put or left out."""
+    """Draw a text of a conforming writer, with inserted or removed characters."""
     text = draw(written(width))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(text)))
@@ -109,7 +109,7 @@ def test_the_image_of_a_conforming_text_is_the_union_of_those_of_its_records(
 
 
 def reach_between(one: list, other: list) -> int:
-    """Rows that must go or come to make one of the other."""
+    """Return the number of rows to remove or add in one to get the other."""
     left, right = (Counter(map(repr, rows)) for rows in (one, other))
     return (left - right).total() + (right - left).total()
 
@@ -127,7 +127,7 @@ PIECES = [
 
 @st.composite
 def neighbours(draw) -> tuple[bytes, bytes, int]:
-    """Two texts of which one lacks some lines of the other, and most lines of a record."""
+    """Draw two texts; one lacks some lines of the other, most of them lines of a record."""
     most = draw(st.integers(2, 4))
     kinds = draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=3))
     picks = draw(st.lists(st.sampled_from(kinds), min_size=2, max_size=24))
@@ -149,14 +149,14 @@ def test_a_record_reaches_no_further_than_it_is_said(tmp_path, pair) -> None:
 
 def test_control_who_goes_from_record_to_record_reaches_to_the_end() -> None:
     assert attacks.changed(*map(attacks.chained, attacks.shifted(500))) >= 500
-    assert attacks.changed(*map(attacks.door, attacks.shifted(500))) <= 1001
-    few = [attacks.door(text, max_record_lines=10) for text in attacks.shifted(500)]
+    assert attacks.changed(*map(attacks.read_by_dpcov, attacks.shifted(500))) <= 1001
+    few = [attacks.read_by_dpcov(text, max_record_lines=10) for text in attacks.shifted(500)]
     assert attacks.changed(*few) <= 10
 
 
 @pytest.mark.parametrize("kind", attacks.KINDS)
 def test_a_stray_quote_changes_one_row_as_a_rule(kind: str) -> None:
-    found = attacks.stray_quotes(attacks.door, kind, 25, 200)
+    found = attacks.stray_quotes(attacks.read_by_dpcov, kind, 25, 200)
     assert median(found) == 1
     assert max(found) <= attacks.LIMIT
 
@@ -166,7 +166,7 @@ def test_control_resuming_after_the_whole_stretch_changes_many() -> None:
 
 
 def test_the_rows_of_a_conforming_text_are_counted_and_controls_fail() -> None:
-    assert attacks.conforming(attacks.door)
+    assert attacks.conforming(attacks.read_by_dpcov)
     assert not attacks.conforming(attacks.by_lines)
     assert not attacks.conforming(attacks.without_blanks)
 
@@ -178,37 +178,37 @@ def test_with_records_that_are_lines_no_cell_changes_their_number(tmp_path, text
         assert len(read(tmp_path, text.encode(), width, **options)) == count
 
 
-def test_what_is_not_protected_is_told_by_the_options(tmp_path) -> None:
+def test_the_options_state_what_is_not_protected(tmp_path) -> None:
     (tmp_path / "t.csv").write_text("a\n")
 
-    def told(**options) -> tuple[bool, int, str]:
+    def reported(**options) -> tuple[bool, int, str]:
         source = TextSource(tmp_path / "t.csv", FileOptions(**options), ())
         return source.rows_are_lines, source.reach, source.caveat
 
-    assert told()[:2] == (False, 5000)
-    assert "up to 5,000 rows" in told()[2]
-    assert "more than 30 lines" in told(max_record_lines=30)[2]
+    assert reported()[:2] == (False, 5000)
+    assert "up to 5,000 rows" in reported()[2]
+    assert "more than 30 lines" in reported(max_record_lines=30)[2]
     for options in ({"records": "lines"}, {"quote": False}, {"max_record_lines": 1}):
-        assert told(**options)[:2] == (True, 1)
+        assert reported(**options)[:2] == (True, 1)
 
 
 @pytest.mark.parametrize("record", [b'1,"\n', b'"\n', b'1,",2\n', b'"a\n', b"1\n"])
 @pytest.mark.parametrize("chunk", [64, 2**20])
 def test_work_is_linear_whatever_the_lines_hold(tmp_path, monkeypatch, record, chunk) -> None:
-    looked = []
+    queried = []
 
     class Counted(text_module._Found):
         def __init__(self, text, grammar):
-            looked.append(len(text))
+            queried.append(len(text))
             super().__init__(text, grammar)
 
     monkeypatch.setattr(text_module, "_Found", Counted)
     monkeypatch.setattr(text_module, "READ_BYTES", chunk)
     filler = b"2,3\n" * 900
     for text in (record * 20_000, (record + filler) * 20, record + filler * 20):
-        looked.clear()
+        queried.clear()
         read(tmp_path, text, 3)
-        assert sum(looked) <= 4 * len(text) + 2 * chunk
+        assert sum(queried) <= 4 * len(text) + 2 * chunk
 
 
 def test_a_record_of_20000_lines_is_one_row_where_the_limit_says_so(tmp_path) -> None:

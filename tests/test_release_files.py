@@ -47,7 +47,7 @@ def _text(name: str) -> str:
 
 
 def changed(name: str, values: dict[str, Any]) -> str:
-    """A document with other values at these places; of what is there, where they are functions."""
+    """Return a document with other values at these places; functions change the present value."""
     document = json.loads(_text(name))
     for where, value in values.items():
         *parents, last = where.split(".")
@@ -67,12 +67,12 @@ def times(factor: float) -> Callable[[float], float]:
 
 
 def diagonal(least: float) -> list[float]:
-    """A map of three features that has this much of the last."""
+    """Return a map of three features that has this much of the last feature."""
     return np.diag([1.0, 1.0, least]).ravel().tolist()
 
 
 def singular(values: list[float]) -> list[float]:
-    """A map of three features that has hardly anything of the last."""
+    """Return a map of three features that has hardly any of the last feature."""
     return [*values[:6], *(1e-16 * value for value in values[3:6])]
 
 
@@ -86,7 +86,7 @@ GROUP = {
     "neighbors": "add-remove",
 }
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("plain", {"lattice.features": ["x0", "x1", "y"]}, "not those of the schema"),
+    ("plain", {"lattice.features": ["x0", "x1", "y"]}, "the lattice's features are not"),
     ("plain", {"lattice.units_per_radius": 2**20}, "not the fields of the file's format"),
     ("plain", {"lattice.step": None}, "not the fields of the file's format"),
     ("plain", {"lattice.side": None}, "not the fields of the file's format"),
@@ -144,7 +144,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def named(value: object) -> str:
-    """Of a changed field its place alone: functions have addresses, which differ by process."""
+    """Return the place of a changed field: addresses of functions differ between processes."""
     return ", ".join(value) if isinstance(value, dict) else str(value)[:40]
 
 
@@ -235,11 +235,11 @@ def test_a_file_says_the_same_when_it_is_written_again(name: str) -> None:
 
 
 def test_strange_keys_are_not_repeated() -> None:
-    for key, told in (("k" * 200, True), ("k" * 201, False), ("\x1b", False)):
+    for key, reported in (("k" * 200, True), ("k" * 201, False), ("\x1b", False)):
         with pytest.raises(ReleaseError) as refused:
             from_text(changed("plain", {"parameters": {key: [1]}}), "a.json")
-        assert (key in str(refused.value)) == told
-        assert ("(a strange key)" in str(refused.value)) != told
+        assert (key in str(refused.value)) == reported
+        assert ("(a strange key)" in str(refused.value)) != reported
 
 
 def test_what_no_file_may_say_is_not_written() -> None:

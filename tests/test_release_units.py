@@ -26,7 +26,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def mixed() -> tuple[pa.Table, NDArray[np.float64]]:
-    """A table, and its features in the units of the data."""
+    """Return a table, and its features in the units of the data."""
     generator = np.random.default_rng(3)
     latent = correlated(ROWS, 4, seed=3)
     odd = 615 + 600 * latent[:, 0]

@@ -112,7 +112,7 @@ def text(tmp_path_factory) -> str:
 
 
 def refusal(path: Path, text: str) -> str | None:
-    """What loading `text` says; None if it loads. Any other error than ReleaseError escapes."""
+    """Return the refusal of `text`, or None if it loads. Only a ReleaseError counts."""
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
         Release.load(path).correlation()
@@ -327,18 +327,18 @@ def test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows(
 
 @pytest.mark.parametrize("columns", [1, 30, 200])
 @pytest.mark.parametrize("epsilon", [1e-2, 100.0, 1e4])
-def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, epsilon) -> None:
+def test_no_file_is_larger_than_the_space_that_is_reserved(tmp_path, columns, epsilon) -> None:
     table = np.random.default_rng(0).uniform(-1, 1, (500, columns))
     made = dpcov.release(table, lower=-1, upper=1, epsilon=epsilon)
     made.save(path := tmp_path / "r.json")
-    room = largest_file(made.schema, made.lattice.dimension)
-    assert path.stat().st_size < room
+    space = largest_file(made.schema, made.lattice.dimension)
+    assert path.stat().st_size < space
     if (columns, epsilon) == (200, 1e4):  # two pilots with entries of full length
-        assert path.stat().st_size > room / 3
+        assert path.stat().st_size > space / 3
 
 
 def test_no_variance_is_above_the_squared_half_range() -> None:
-    """However few rows a noisy count says; control: without the limit, some are."""
+    """A noisy count can be very small. Control: without the limit, some variances are larger."""
     rows = np.random.default_rng(1).uniform(-3, 3, (60, 4))
     plain = []
     for seed, epsilon in product(range(60), (0.1, 0.5)):

@@ -98,7 +98,7 @@ def test_the_same_release_gives_the_same_page(page, private):
 
 
 def chatty(release, *, generator):
-    """A section that takes many random numbers."""
+    """Return a section that draws many random numbers."""
     generator.random(1000)
     return Found([Table(("", "x"), [("y", [1.0])])], {})
 
@@ -186,7 +186,7 @@ def test_the_figures_are_those_of_the_release(page, private):
 
 
 def test_the_instructions_for_r_give_the_correlations(tmp_path):
-    """Of a release whose cells may be missing, too: the page's code runs as it is."""
+    """The release can have missing cells: the page's code runs without changes."""
     if shutil.which("Rscript") is None:
         pytest.skip("R with jsonlite is not installed; .ci/services installs it")
     table = pd.DataFrame(
@@ -241,7 +241,7 @@ def test_a_private_release_has_no_stamp(page):
     ],
     ids=str,
 )
-def test_what_a_release_cannot_tell_is_said_to_be_so(options, said):
+def test_what_a_release_cannot_estimate_is_said_to_be_so(options, said):
     text = Outline(render(numeric(3, **{"rows": 300} | options))).text
     assert re.search(re.escape(said) if "$" in said else said, text)
 

@@ -62,7 +62,7 @@ def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) ->
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
-    """Errors of the noise: releases of one table, about its own ridge coefficients."""
+    """The errors come from the noise: all releases are of one table."""
     rng = np.random.default_rng(0)
     cells = rng.normal(size=(4000, 3)) @ [[0.2, 0.1, 0.1], [0, 0.15, 0.1], [0, 0, 0.1]]
 
@@ -83,12 +83,12 @@ def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
     assert np.all(real > 1.6 * sampling[1])  # so that sampling alone would fail
 
 
-def test_ends_are_about_the_coefficients_where_errors_are_told() -> None:
+def test_ends_are_about_the_coefficients_if_errors_are_stated() -> None:
     made = released()
     model = ridge(made, "y", 0.1)
     low, high = model.conf_int(0.5).T
-    told = np.append(model.intercept, model.coefficients)
-    assert low + high == pytest.approx(2 * told)
+    reported = np.append(model.intercept, model.coefficients)
+    assert low + high == pytest.approx(2 * reported)
     assert high - low == pytest.approx(2 * 0.67449 * model.standard_errors, rel=1e-4)
     silent = [
         ridge(made, "y", 0.1, errors=False),
@@ -241,7 +241,7 @@ def test_an_indefinite_matrix_is_made_positive_first() -> None:
 
 
 def test_the_bound_of_lemma_1_holds() -> None:
-    """For every target of a matrix, encoded; and is not far from being reached."""
+    """The bound holds for every target of an encoded matrix, and the errors come close to it."""
     made = released(1.0, denoise="project")
     exact = released(denoise="project")
     n, ratios = ROWS, []
@@ -275,7 +275,10 @@ def test_the_bound_is_lemma_1_of_the_paper() -> None:
 
 @lru_cache
 def errors(epsilon: float) -> tuple[float, np.ndarray]:
-    """Mean squared error over the target's variance: of the chosen alpha, and of each fixed one."""
+    """Return the mean squared errors of the chosen alpha and of each fixed one.
+
+    The unit is the target's variance.
+    """
     features, grid = ["a", "b", "c", "group"], np.geomspace(1e-6, 10, 29)
     values = one_hot(("a", "b", "c", "group=u", "group=v", "group=w"))
     wanted = one_hot(("y",))[:, 0]
@@ -320,7 +323,7 @@ REQUEST = {"rho": 0.01, "mechanism": "gaussian", "neighbors": "replace-one", "de
 
 
 def mean_errors(factor: float = 1.0) -> tuple[float, float]:
-    """Mean squared errors of a mean below the noise level, as released and after shrinkage."""
+    """Return mean squared errors of a mean below the noise level, released and shrunk."""
     rows = np.clip(np.random.default_rng(0).normal(0.05, 0.3, (300, 4)), -1, 1)
     plain, pulled = [], []
     for seed in range(40):
@@ -334,7 +337,7 @@ def mean_errors(factor: float = 1.0) -> tuple[float, float]:
     return float(np.mean(plain)), float(np.mean(pulled))
 
 
-def test_a_drowned_mean_is_better_for_its_pull_to_the_midpoint() -> None:
+def test_a_mean_below_the_noise_is_better_for_its_pull_to_the_midpoint() -> None:
     plain, pulled = mean_errors()
     assert pulled < 0.7 * plain
 
@@ -387,7 +390,7 @@ def test_no_usual_alpha_is_below_what_noise_hides(
 
 
 def hidden_by_noise(made: Release, penalty: Penalty) -> float:
-    """`UNSEEN`, in units of this penalty, of sqrt(d) deviations of an entry between features."""
+    """Return `UNSEEN` times sqrt(d) deviations of an entry between features, over the penalty."""
     features = made.schema.features
     to = [feature.column for feature in features].index("y")
     at = [j for j in range(len(features)) if j != to]
@@ -399,7 +402,7 @@ def hidden_by_noise(made: Release, penalty: Penalty) -> float:
 
 
 def error_of_noise() -> float:
-    """Mean squared error of models of a column that depends on no other, over its variance."""
+    """Return the mean squared error of models of an independent column, over its variance."""
     generator = np.random.default_rng(0)
     rows = generator.normal(0, 0.3, (300, 6)) + 0.5 * generator.choice([-1, 1], 6)
     rows = rows.clip(-1, 1)
@@ -415,7 +418,7 @@ def error_of_noise() -> float:
 
 
 @pytest.mark.slow
-def test_slopes_that_noise_drowns_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slopes_below_the_noise_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with_rule, clear = error_of_noise(), released(0.5)
     alpha = ridge_alpha(clear, "y", generator=simulation_generator(1))
     monkeypatch.setattr(choice, "MAX_EXPLAINED_RATIO", float("inf"))

@@ -21,7 +21,7 @@ mpmath.mp.dps = 60
 
 
 def exactly(value: float) -> mpmath.mpf:
-    """The decimal that a float prints as."""
+    """Return the exact decimal that a float prints as."""
     number = exact(value)
     return mpmath.mpf(number.numerator) / number.denominator
 
@@ -31,7 +31,7 @@ def true_rho(epsilon: float) -> mpmath.mpf:
 
 
 def is_enough(mu: float, epsilon: float) -> bool:
-    """Whether mu-GDP is no better than epsilon-DP: Phi(-mu / 2) <= 1 / (1 + e^epsilon)."""
+    """Return True if mu-GDP is no better than epsilon-DP: Phi(-mu / 2) <= 1 / (1 + e^epsilon)."""
     with mpmath.workdps(700):  # the smallest of floats is 10^-324
         half = mpmath.erf(exactly(mu) / mpmath.sqrt(8))  # Phi(mu / 2) - Phi(-mu / 2)
         return bool(half >= mpmath.tanh(exactly(epsilon) / 2))

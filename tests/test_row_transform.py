@@ -37,18 +37,18 @@ each_relation = pytest.mark.parametrize("neighbors", Neighbors)
 
 
 def narrow(n: int = 4000, seed: int = 0) -> Any:
-    """(n, 4) rows that fill a tenth of their bounds, -1 to 1, far from the midpoints."""
+    """Return (n, 4) rows that fill a tenth of the bounds -1 and 1, far from the midpoints."""
     generator = np.random.default_rng(seed)
     mixed = generator.standard_normal((n, 4)) @ np.diag([0.05, 0.02, 0.01, 0.03])
     return np.clip(mixed + np.array([0.5, -0.4, 0.6, 0.2]), -1, 1)
 
 
-def door(rows: Any) -> Rows:
+def source(rows: Any) -> Rows:
     names = tuple(f"x{j}" for j in range(rows.shape[1]))
     return open_rows(rows, Schema.from_bounds(-1.0, 1.0, names))
 
 
-def looked(rows: Rows, neighbors: Neighbors = Neighbors.ADD_REMOVE, rho: float = 0.5) -> Release:
+def queried(rows: Rows, neighbors: Neighbors = Neighbors.ADD_REMOVE, rho: float = 0.5) -> Release:
     return Gaussian()(rows, budget=ZCDP(rho), neighbors=neighbors, entropy=Entropy.seeded(3))
 
 
@@ -62,7 +62,7 @@ def schema(numbers: int = 2, columns: dict[str, int] = LEVELS, **changed: Any) -
 
 
 def people(n: int = 4000) -> Rows:
-    """Two narrow numbers and three columns of levels, some rare, that have to do with them."""
+    """Return two narrow numbers and three related columns of levels, some of them rare."""
     generator = np.random.default_rng(0)
     score = generator.standard_normal(n)
     numbers = [0.5 + 0.05 * score, -0.4 + 0.03 * generator.standard_normal(n)]
@@ -123,8 +123,8 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
 
 
 def test_images_of_rows_are_whole_within_the_longest() -> None:
-    rows = door(narrow())
-    shape = RowTransform.by_direction(looked(rows), 1.0, simulation_generator(1))
+    rows = source(narrow())
+    shape = RowTransform.by_direction(queried(rows), 1.0, simulation_generator(1))
     assert shape is not None
     lattice = rows.lattice().for_transform(shape.longest)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
@@ -145,10 +145,10 @@ def test_images_of_rows_are_whole_within_the_longest() -> None:
 
 
 @pytest.mark.parametrize("center", [[0.5, 0.0, -0.25, 0.0], [0.0] * 4])
-def test_a_release_tells_its_center_where_some_features_are_about_their_midpoints(
+def test_a_release_states_its_center_if_some_features_are_about_their_midpoints(
     center: list[float],
 ) -> None:
-    rows, shape = door(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
+    rows, shape = source(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
     lattice = rows.lattice().for_transform(4.0)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     moment = rows.second_moments(radius=4.0, transform=shape, lattice=lattice)[0]
@@ -160,7 +160,7 @@ def test_a_release_tells_its_center_where_some_features_are_about_their_midpoint
 
 
 def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
-    lattice = door(narrow()).lattice()
+    lattice = source(narrow()).lattice()
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     with pytest.raises(TypeError, match="one lattice only"):
         replace(laws, again=None).at(lattice)
@@ -168,9 +168,11 @@ def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @each_relation
-def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors, power: float) -> None:
+def test_a_clear_pilot_estimates_means_spreads_and_norms(
+    neighbors: Neighbors, power: float
+) -> None:
     table = narrow()
-    look = looked(door(table), neighbors, 1e9)
+    look = queried(source(table), neighbors, 1e9)
     shape = RowTransform.by_direction(look, power, simulation_generator(1))
     assert shape is not None
     assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
@@ -190,7 +192,7 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     monkeypatch: pytest.MonkeyPatch, known: bool, rows: float, deviation: float
 ) -> None:
     neighbors = Neighbors.REPLACE_ONE if known else Neighbors.ADD_REMOVE
-    look = looked(door(narrow(n=300)), neighbors, 9.0)
+    look = queried(source(narrow(n=300)), neighbors, 9.0)
     p, t = 4, look.intercept()
     count = 300.0 if known else max(rows, 2 * deviation / t**2, 1.0)
     means = np.array([0.3, -0.2, 0.5, 0.1]) * rows / count

@@ -38,7 +38,7 @@ SCHEMA = Schema.parse(
 
 
 def people(seed: int) -> pd.DataFrame:
-    """Jobs by age, ranks that jobs determine, a city of which some are rare, pay near its bound."""
+    """Return jobs by age, ranks that depend on jobs, cities (some rare), and pay near its bound."""
     generator = np.random.default_rng(seed)
     age = generator.uniform(20, 80, ROWS)
     job = np.clip(np.rint((age - 20) / 30 + generator.normal(0, 0.5, ROWS)), 0, 2).astype(int)
@@ -87,7 +87,7 @@ def test_rows_like_a_release_have_whole_levels_and_about_its_moments(like):
     assert np.sqrt(np.mean(apart**2)) > 3 * np.sqrt(np.mean(off**2))
 
 
-def test_a_number_that_levels_determine_is_determined_by_those_imagined(like):
+def test_a_number_that_levels_determine_is_determined_by_simulated_levels(like):
     rows = rows_like(like, SCHEMA, 4000, np.random.default_rng(1))
     names = [feature.name for feature in SCHEMA.features]
     rank, pay = rows[:, names.index("rank")], rows[:, names.index("pay")]
@@ -151,7 +151,7 @@ def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, mo
     assert trials.source.schema.largest_norm > 1.5 * truth.radius
 
 
-def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
+def test_a_simulated_table_like_a_release_has_exactly_its_moment(like):
     lattice = Lattice.of(SCHEMA)
     moment = SimulatedTable.of(SCHEMA, lattice, Assumptions(like=like)).moment(10**6)
     sums = moment.units[:-1, -1].astype(float) / lattice.intercept_units * lattice.step / 1e6

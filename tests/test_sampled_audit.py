@@ -69,7 +69,7 @@ class Broken:
 
 
 def smaller(factor, trace=True):
-    """Noise of every law smaller by this factor."""
+    """Return a change that makes the noise of every distribution smaller by this factor."""
 
     def change(laws):
         def less(law):
@@ -287,7 +287,7 @@ def normal_outputs(mean, count, seed):
 
 @pytest.mark.slow
 def test_bounds_exceed_the_truth_as_rarely_as_stated():
-    """At 5% per bound, not 0.1%, so that 200 repeats suffice; with equal laws the truth is 0."""
+    """The bounds fail in 5% of cases, not 0.1%, so 200 repeats suffice. The true loss is 0."""
     claim = Claim("mu", 1.0)
     above = 0
     for seed in range(200):
@@ -342,6 +342,6 @@ def test_pairs_reach_every_sensitivity_and_no_more(neighbors):
 
 
 @pytest.mark.parametrize(("runs", "columns"), [(10, 2), (True, 2), (1e5, 2), (1000, 1), (1000, 51)])
-def test_an_audit_that_would_tell_nothing_is_refused(runs, columns):
+def test_an_audit_that_would_show_nothing_is_refused(runs, columns):
     with pytest.raises(MechanismError):
         audited(Gaussian(), ZCDP(1.0), runs=runs, columns=columns)

@@ -248,7 +248,7 @@ NAMES = st.text(SEEN, min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
 def completed(text: str) -> Schema:
-    """A draft with its blanks filled in, as a person would."""
+    """Return a draft with its blanks filled in, as a person would."""
     for blank, filled in COMPLETED.items():
         text = text.replace(f"\n{blank}", f"\n{filled}")
     return Schema.parse(tomllib.loads(text))
@@ -319,7 +319,7 @@ def test_a_draft_is_no_schema_until_bounds_are_declared():
         Schema.parse(tomllib.loads(draft({"a": "number"}, FileOptions())))
 
 
-def test_indicators_are_told_from_numbers():
+def test_indicators_are_distinguished_from_numbers():
     schema = Schema.parse(
         {
             "columns": {

@@ -30,7 +30,7 @@ WRONG = ["", "word", "[0.1]", "{a = 1}", "2020-01-01", "nan", "-inf", "-0.1", "'
 
 
 def set_to(name: str, *stated: str) -> Request:
-    """A request with options as the command line reads them, under a budget that suits."""
+    """Return a request with options as the command line reads them, with a suitable budget."""
     refusals = []
     for budget in BUDGETS:
         try:
@@ -42,7 +42,7 @@ def set_to(name: str, *stated: str) -> Request:
 
 
 def right(name: str, option: str) -> list[str]:
-    """Texts of values that the option may take."""
+    """Return texts of valid values of the option."""
     default = options_of(name)[option]
     hint = get_type_hints(MECHANISMS[name], localns={"Radius": Radius, "separate": separate})[
         option
@@ -91,7 +91,7 @@ def test_the_command_refuses_in_a_sentence_and_spends_nothing(
         '[columns]\na = {kind = "numeric", lower = 0, upper = 1}\n'
         'b = {kind = "numeric", lower = 0, upper = 1}\n'
     )
-    ledger = Ledger.create("l.db", ApproxDP(1.0, 1e-5))
+    ledger = Ledger.create("l.db", ApproxDP(1.0, 1e-5), count="sums")
     line = "release t.csv --schema s.toml --out r.json --ledger l.db --epsilon 0.5 --delta 1e-6"
     whole = [*line.split(), "--mechanism", "heavy-tailed", "--set"]
     with pytest.raises(SystemExit) as ended:

@@ -174,7 +174,7 @@ def test_rows_of_persons_do_vary_more_than_the_classical_formula_says():
 
 
 def test_synthetic_rows_do_not_keep_means_near_a_bound_and_that_is_said():
-    """Case of a rare flag, a rare count and a cost that is mostly 0."""
+    """The table has a rare flag, a rare count and a cost that is mostly 0."""
     draws = np.random.default_rng(0)
     n = 20_000
     cost = np.where(draws.random(n) < 0.1, draws.exponential(10, n), 0.0)

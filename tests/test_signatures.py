@@ -37,7 +37,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with an unsigned release, a signed one, and two keys."""
+    """Return a folder with an unsigned release, a signed one, and two keys."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPCOV_KEY_PASSPHRASE", raising=False)
     release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0)
@@ -50,14 +50,14 @@ def folder(tmp_path, monkeypatch):
 
 
 def fingerprint(name):
-    """The fingerprint of a key, computed without dpcov's code for keys."""
+    """Return the fingerprint of a key, computed without dpcov's code for keys."""
     key = serialization.load_pem_public_key(Path(name).read_bytes())
     kind = serialization.PublicFormat.SubjectPublicKeyInfo
     return hashlib.sha256(key.public_bytes(serialization.Encoding.DER, kind)).hexdigest()
 
 
 def refused(call, *words, kind=DpcovError):
-    """The message of a call that must be refused: at most two sentences, and these words."""
+    """Check that a call is refused in two sentences with these words; return the message."""
     with pytest.raises(kind) as raised:
         call()
     message = str(raised.value)
@@ -330,7 +330,7 @@ def test_a_terminal_asks_for_the_passphrase_and_does_not_show_it(folder):
 
 
 def unusable(folder):
-    """Files that are no key, or not the wanted key."""
+    """Write files that are no key, or not the wanted key."""
     made = [
         ("rsa", "genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:1024"),
         ("ec", "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256"),

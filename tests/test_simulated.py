@@ -25,7 +25,7 @@ MIXED = Schema.parse(
 
 
 def related(rows: np.ndarray) -> float:
-    """Root mean square correlation."""
+    """Return the root mean square correlation."""
     below = np.tril_indices(rows.shape[1], -1)
     return float(np.sqrt(np.mean(np.corrcoef(rows, rowvar=False)[below] ** 2)))
 

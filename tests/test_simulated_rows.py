@@ -39,7 +39,7 @@ MIXED = Schema.parse(
 
 
 def skewed(seed: int, rows: int) -> np.ndarray:
-    """Six columns, narrow and off the midpoints, two of which nearly determine each other."""
+    """Return six narrow columns far from the midpoints; two nearly determine each other."""
     generator = np.random.default_rng(seed)
     common = generator.standard_normal((rows, 1))
     noise = generator.standard_normal((rows, 6)) * [0.2, 0.2, 0.6, 0.9, 1.0, 1.0]
@@ -48,7 +48,7 @@ def skewed(seed: int, rows: int) -> np.ndarray:
     return np.clip(np.array([0.4, -0.5, 0, 0.2, 0.4, 0]) + mixed, -1, 1)
 
 
-def door_of(rows: np.ndarray, schema: Schema = SCHEMA) -> Rows:
+def source_of(rows: np.ndarray, schema: Schema = SCHEMA) -> Rows:
     return Rows(schema, ArraySource(rows, tuple(schema.encoded_columns)))
 
 
@@ -60,12 +60,12 @@ def some_map() -> LinearMap:
 @pytest.mark.parametrize("asked", [{}, {"radius": 0.4}, {"radius": 1.5, "transform": some_map()}])
 def test_answers_are_those_of_a_table_that_holds_each_row_as_often(asked):
     few = skewed(0, 500)
-    many, imagined = door_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
-    exact, answer = many.second_moments(**asked)[0], imagined.second_moments(**asked)[0]
+    many, one = source_of(np.repeat(few, 4, axis=0), TIGHT), SimulatedRows(TIGHT, few, 2000)
+    exact, answer = many.second_moments(**asked)[0], one.second_moments(**asked)[0]
     assert np.array_equal(answer.units, exact.units)
     assert (answer.lattice, answer.unit_count) == (exact.lattice, exact.unit_count)
     edges = np.linspace(0.1, 0.9, 9)
-    assert np.array_equal(imagined.norm_counts(edges, **asked), many.norm_counts(edges, **asked))
+    assert np.array_equal(one.norm_counts(edges, **asked), many.norm_counts(edges, **asked))
     unscaled = SimulatedRows(TIGHT, few, 500).second_moments(**asked)[0]
     assert not np.array_equal(unscaled.units, exact.units)
 
@@ -73,11 +73,11 @@ def test_answers_are_those_of_a_table_that_holds_each_row_as_often(asked):
 @pytest.mark.parametrize("count", [1, 7, 499, 1237, 10**12])
 def test_whatever_rows_stand_for_counts_add_up_and_sums_are_rounded(count):
     rows = skewed(0, 500)
-    imagined = SimulatedRows(SCHEMA, rows, count)
-    counts = imagined.norm_counts(np.linspace(0.1, 0.9, 30))
+    one = SimulatedRows(SCHEMA, rows, count)
+    counts = one.norm_counts(np.linspace(0.1, 0.9, 30))
     assert counts.sum() == count
     assert counts.min() >= 0
-    units, exact = imagined.second_moments()[0].units, door_of(rows).second_moments()[0].units
+    units, exact = one.second_moments()[0].units, source_of(rows).second_moments()[0].units
     assert np.abs(units * 1000 - exact * 2 * count).max() <= 500
     assert np.array_equal(units, units.T)
 
@@ -92,11 +92,11 @@ def test_persons_are_counted_as_a_schema_with_persons_counts_them():
 
 
 def test_what_few_rows_cannot_stand_for_is_refused():
-    imagined = SimulatedRows(SCHEMA, skewed(0, 50), 1000)
+    one = SimulatedRows(SCHEMA, skewed(0, 50), 1000)
     with pytest.raises(MechanismError, match="single rows"):
-        imagined.integer_rows()
+        one.integer_rows()
     with pytest.raises(MechanismError, match="random groups"):
-        imagined.second_moments(groups=2, labels=Entropy.seeded(0))
+        one.second_moments(groups=2, labels=Entropy.seeded(0))
 
 
 def test_simulated_releases_are_of_the_declared_columns_and_the_same_every_time():
@@ -128,8 +128,8 @@ def released(seed: int, mechanism: str, budget: Budget, noise: int) -> dpcov.Rel
 
 
 def shown(mechanism: str, budget: Budget, repeats: int) -> Errors:
-    """Errors of real releases of a table that is like the one of `LIKE`."""
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    """Return errors of real releases of a table that resembles the table of `LIKE`."""
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     return trials.measured([released(1, mechanism, budget, seed) for seed in range(repeats)])
 
@@ -169,7 +169,7 @@ def test_a_simulation_predicts_what_releases_of_a_table_like_it_lose(mechanism, 
 
 def test_errors_of_mapped_releases_are_about_unmapped_rows():
     budget = PureDP(1e3)
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     made = [released(1, "standardized", budget, seed) for seed in range(2)]
     assert made[0].intercept() != pytest.approx(
@@ -200,7 +200,7 @@ def test_rows_that_a_tight_radius_would_clip_are_not_an_error_of_what_maps_them_
 
 def test_a_measured_noise_is_the_exact_one_where_there_is_an_exact_one():
     budget = PureDP(0.5)
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     made = [released(1, "matrix-laplace", budget, seed) for seed in range(40)]
     exact = trials.measured(made, made[0].noise)
@@ -209,7 +209,7 @@ def test_a_measured_noise_is_the_exact_one_where_there_is_an_exact_one():
 
 
 def test_one_wild_release_does_not_move_the_error_of_an_entry():
-    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    moment = source_of(skewed(1, ROWS)).second_moments()[0]
     trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
     made = [released(1, "matrix-laplace", PureDP(0.5), seed) for seed in range(7)]
     wild = [*made[:-1], replace(made[-1], denoised=50 * made[-1].second_moment())]

@@ -308,8 +308,8 @@ def test_a_column_that_is_not_declared_is_not_read():
 def test_kinds_come_from_types(tmp_path, name):
     kinds = open_source(SOURCES[name](tmp_path), FileOptions(), ()).kinds()
     assert list(kinds) == list(PEOPLE.columns)
-    told = (kinds["weight"], kinds["visits"], kinds["smokes"], kinds["town"])
-    assert told == ("number", "integer", "flag", "categorical")
+    reported = (kinds["weight"], kinds["visits"], kinds["smokes"], kinds["town"])
+    assert reported == ("number", "integer", "flag", "categorical")
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -319,7 +319,7 @@ def test_of_a_text_file_no_kind_is_known_whatever_its_cells(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_batches_are_of_the_types_that_were_told(tmp_path, name):
+def test_batches_have_the_stated_types(tmp_path, name):
     source = open_source(SOURCES[name](tmp_path), FileOptions(), tuple(COLUMNS))
     for batch in source.batches(list(COLUMNS)):
         assert batch.schema.names == list(COLUMNS)
@@ -345,7 +345,9 @@ def test_an_array_is_drafted_with_numbered_names():
 
 @pytest.mark.parametrize("unfit", [[datetime(2026, 1, 1, tzinfo=UTC)], [b"x"], [[1, 2]]])
 @pytest.mark.parametrize("kind", ["arrow", "parquet", "polars"])
-def test_a_column_of_a_type_that_fits_no_declaration_is_refused_at_the_door(tmp_path, unfit, kind):
+def test_a_column_of_a_type_that_fits_no_declaration_is_refused_by_the_reader(
+    tmp_path, unfit, kind
+):
     data = table = pa.table({"a": unfit, "b": [1.0]})
     if kind == "parquet":
         pq.write_table(table, data := tmp_path / "t.parquet")
@@ -354,5 +356,5 @@ def test_a_column_of_a_type_that_fits_no_declaration_is_refused_at_the_door(tmp_
     schema = Schema.from_bounds(0, 1, ["a", "b"])
     with pytest.raises(SourceError, match=r"'a' has the type"):
         open_rows(data, schema)
-    told = "time" if isinstance(unfit[0], datetime) else "ignored"
-    assert open_source(data, FileOptions(), ()).kinds() == {"a": told, "b": "number"}
+    reported = "time" if isinstance(unfit[0], datetime) else "ignored"
+    assert open_source(data, FileOptions(), ()).kinds() == {"a": reported, "b": "number"}

@@ -71,7 +71,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[SimpleNamespace]:
-    """A local session, and the file that takes what Spark and its workers print."""
+    """Start a local session, with a file for the output of Spark and its workers."""
     folder = tmp_path_factory.mktemp("spark")
     with spark_session(folder, cores=2, sql_shuffle_partitions=4) as session:
         yield SimpleNamespace(session=session, log=folder / "log.txt", folder=folder)
@@ -145,7 +145,7 @@ def test_the_worked_example_runs(cluster, tmp_path, monkeypatch):
     assert len(ledger.account().entries) == 1
 
 
-def test_maps_norms_and_noisy_looks_are_those_of_one_table(cluster):
+def test_maps_norms_and_pilot_queries_are_those_of_one_table(cluster):
     table = table_for(PLAIN)
     asked = {"schema": PLAIN, "rho": 1.0, "mechanism": "heavy-tailed", "seed": 4}
     found = dpcov.release(frame(cluster, table), **asked)
@@ -174,7 +174,7 @@ def test_groups_share_the_units_and_add_up(cluster, schema):
 
 
 def test_all_that_a_task_sent_is_added_by_one_other(cluster, monkeypatch):
-    """So that a task that runs again, and draws other groups, replaces all of it or nothing."""
+    """A task that runs again draws other groups. It then replaces all of its sums or none."""
     sums = cluster.session.range(0, 60, 1, 6).selectExpr(
         "id AS part", "cast(spark_partition_id() AS bigint) AS units", "binary('') AS integers"
     )
@@ -221,7 +221,7 @@ def test_bounds_alone_serve_and_an_empty_frame_is_released(cluster):
 def test_what_can_not_be_released_is_refused_before_anything_is_booked(cluster, tmp_path):
     table = table_for(PLAIN)
     rows = frame(cluster, table)
-    ledger = Ledger.create(tmp_path / "l.ledger", ApproxDP(9.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l.ledger", ApproxDP(9.0, 1e-5), count="sums")
     for mechanism in ("stable-covariance", "whitened"):
         with pytest.raises(MechanismError, match="needs all rows in memory"):
             dpcov.release(
@@ -261,7 +261,7 @@ CHANGING = {
 
 
 def refuse_changing(rows, ledger) -> None:
-    """A query that draws or counts is refused, and a query that only resembles one is not."""
+    """Check that a query that draws or counts is refused, and that a similar query is not."""
     for name, changed in CHANGING.items():
         with pytest.raises(SourceError, match="uses random numbers or row numbers"):
             dpcov.release(changed(rows), schema=PLAIN, epsilon=1.0, ledger=ledger)
@@ -302,31 +302,31 @@ class Exploding(Encoder):
 
 
 @pytest.mark.parametrize("schema", [PLAIN, PERSONS], ids=["rows", "persons"])
-def test_an_error_on_a_worker_tells_nothing(cluster, schema, capfd):
+def test_an_error_on_a_worker_reveals_nothing(cluster, schema, capfd):
     from pyspark import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         rows = open_rows(frame(cluster, table_for(schema)), schema)
         lattice = lattice_of(schema)
-        with pytest.raises(SourceError) as told:
+        with pytest.raises(SourceError) as reported:
             rows._sums(Exploding(schema, lattice), lambda: Accumulator(lattice.dimension))
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    assert str(told.value) == UNREADABLE_DATA
-    assert told.value.__cause__ is None
-    assert told.value.__context__ is None
+    assert str(reported.value) == UNREADABLE_DATA
+    assert reported.value.__cause__ is None
+    assert reported.value.__context__ is None
     assert PLANTED not in cluster.log.read_text() + "".join(capfd.readouterr())
 
 
-def test_an_error_of_the_query_itself_tells_nothing_in_its_message(cluster):
+def test_an_error_of_the_query_itself_reveals_nothing_in_its_message(cluster):
     rows = frame(cluster, table_for(PLAIN))
     failing = rows.selectExpr("a", "b", f"raise_error(concat('{PLANTED}', a)) as c")
     typed = failing.selectExpr("a", "b", "cast(c as double) as c")
-    with pytest.raises(SourceError) as told:
+    with pytest.raises(SourceError) as reported:
         dpcov.release(typed, schema=PLAIN, epsilon=1.0)
-    assert str(told.value) == UNREADABLE_DATA
-    assert told.value.__context__ is None
+    assert str(reported.value) == UNREADABLE_DATA
+    assert reported.value.__context__ is None
 
 
 CONNECT = """

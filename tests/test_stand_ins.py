@@ -27,12 +27,12 @@ CLOSE = "hstacked_X or vstacked_X or test_pca_explained_variance_empirical"
 
 
 def outcomes(folder: Path, *arguments: str, **environment: str) -> dict[str, tuple[str, str]]:
-    """Outcome and error of each test that meets a stand-in."""
-    told = folder / "outcomes.jsonl"
-    told.unlink(missing_ok=True)
+    """Return the outcome and the error of each test that uses a stand-in."""
+    reported = folder / "outcomes.jsonl"
+    reported.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "stand_ins", "-p", "no:cacheprovider"]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    own = {"STAND_INS_OUTCOMES": str(told), "PYTHONPATH": path, **environment}
+    own = {"STAND_INS_OUTCOMES": str(reported), "PYTHONPATH": path, **environment}
     ended = subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(folder), "--pyargs", *arguments],
         env=os.environ | own,
@@ -42,7 +42,7 @@ def outcomes(folder: Path, *arguments: str, **environment: str) -> dict[str, tup
         check=False,
     )
     assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # some tests may fail
-    lines = [json.loads(line) for line in told.read_text().splitlines()]
+    lines = [json.loads(line) for line in reported.read_text().splitlines()]
     return {line["test"]: (line["outcome"], line["error"]) for line in lines}
 
 
@@ -51,7 +51,7 @@ LISTED = [(test, group["errors"]) for group in GROUPS for test in group["tests"]
 
 
 def is_of(test: str, listed: str) -> bool:
-    """Whether a test is what is listed: a function, or cases of one where * is anything."""
+    """Return True if a test is listed: a function, or cases of it where * is anything."""
     if "[" not in listed:
         return test.partition("[")[0] == listed
     return re.fullmatch(re.escape(listed).replace(r"\*", ".*"), test) is not None

@@ -56,7 +56,7 @@ def largest(lattice):
 
 
 def units_of(lattice):
-    """What one unit can add to the pilot: extreme rows, random rows, none; Python integers."""
+    """Return what one unit can add to the pilot: extreme rows, random rows, or nothing."""
     rng, p, k = np.random.default_rng(1), lattice.features, lattice.unit.max_rows
     u, t = largest(lattice), lattice.intercept_units
     few = max(1, int((lattice.side / u) ** 2))  # features at their bound that fill the radius
@@ -80,7 +80,7 @@ def units_of(lattice):
 
 
 def worst(lattice, neighbors):
-    """Largest squared l2 and l1 change between neighbours, exactly."""
+    """Return the largest squared l2 and l1 changes between neighbours, exactly."""
     units = units_of(lattice)
     others = units if neighbors == SWAP else units[:1]
     changes = [a - b for a in units for b in others]
@@ -89,7 +89,7 @@ def worst(lattice, neighbors):
 
 @each_lattice
 @each_relation
-def test_neighbours_change_the_look_by_no_more_than_stated(lattice, neighbors):
+def test_neighbours_change_the_pilot_by_no_more_than_stated(lattice, neighbors):
     squared, absolute = worst(lattice, neighbors)
     of_law = standardized.pilot_sensitivities(lattice, neighbors)
     assert squared <= of_law[0]
@@ -124,7 +124,7 @@ def test_the_sensitivity_of_add_remove_breaks_replace_one_and_rows_break_persons
     st.sampled_from([0.3, 0.5, 1.0, 2.0, 7]),
     st.booleans(),
 )
-def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius, relative):
+def test_no_feature_of_a_row_is_longer_than_the_pilot_assumes(cells, radius, relative):
     schema = Schema.from_bounds(-1, 1, list("abcd"), radius=radius)
     lattice = Lattice(D, radius, 0.3)
     lattice = lattice.relative() if relative else lattice
@@ -135,7 +135,7 @@ def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius, re
 
 @each_lattice
 @each_relation
-def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
+def test_pilot_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
     epsilon, sides = Fraction(7, 8), 2 if neighbors == SWAP else 1
     laws = Standardized(trace_share=0.0).calibrate(lattice, PureDP(0.875), neighbors)
     _, absolute = standardized.pilot_sensitivities(lattice, neighbors)
@@ -155,7 +155,7 @@ def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
 
 @each_lattice
 @each_relation
-def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
+def test_pilot_radius_and_release_spend_exactly_rho(lattice, neighbors):
     sides = 2 if neighbors == SWAP else 1
     laws = Standardized(trace_share=0.0).calibrate(lattice, ZCDP(0.375), neighbors)
     squared, _ = standardized.pilot_sensitivities(lattice, neighbors)
@@ -209,7 +209,7 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
-    """Except for features whose lattice step exceeds a sixteenth of a deviation."""
+    """The exception is features whose lattice step exceeds a sixteenth of a deviation."""
     generator = np.random.default_rng(7)
     schema = Schema.from_bounds(-1.0, 1.0, tuple("abcde"))
     for least in (-2, -10, -20):
@@ -239,7 +239,7 @@ def test_a_release_has_its_images_on_the_grid():
 
 
 @pytest.mark.parametrize(("features", "rows"), [(3, 1e6), (3, 3e4), (3, 3.0), (50, 1e6)])
-def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows):
+def test_a_directions_query_reaches_as_far_as_its_noise_lets_it(features, rows):
     """Noise of a direction is at its bar where the radius is largest, or at one of two ends."""
     lattice = Lattice(features, 2.0, 0.3)
     law = (
@@ -306,7 +306,7 @@ NARROW = Schema.from_bounds(0, 1, list("abcd"))
 
 
 def narrow(n, seed=0):
-    """Correlated rows that fill a twentieth of their bounds, near one end."""
+    """Return correlated rows that fill a twentieth of their bounds, near one end."""
     rng = np.random.default_rng(seed)
     mix = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 0.5, 0.8, 0], [0.3, 0, 0, 0.9]])
     return 0.15 + rng.normal(size=(n, D)) @ mix.T * [0.02, 0.03, 0.01, 0.05]
@@ -393,26 +393,26 @@ def test_a_feature_that_never_varies_does_no_harm(power):
     assert np.linalg.norm(covariance[np.ix_(rest, rest)] - truth) < 0.1 * np.linalg.norm(truth)
 
 
-def looked(rows, law, seed):
+def queried(rows, law, seed):
     noise = law.samples(2 * rows.lattice().features + 1, Entropy.seeded(seed))
     return standardized.look(rows.second_moments()[0], law, noise, rows.missing_columns)
 
 
-def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_scale():
+def test_a_mean_below_the_noise_stays_at_the_midpoint_and_features_keep_their_scale():
     rows = open_rows(narrow(50), NARROW)
     laws = Standardized().calibrate(rows.lattice(), PureDP(0.01), ADD)
-    found = [looked(rows, laws.look, seed) for seed in range(5)]
+    found = [queried(rows, laws.look, seed) for seed in range(5)]
     assert max(np.abs(spread.center).max() for spread in found) < 0.02
     assert max(np.ptp(spread.variances) for spread in found) < 1e-3
     assert min(spread.variances.min() for spread in found) > 0.6
     clear = replace(laws.look, scale=Fraction(1))
-    spread = looked(rows, clear, 0)
+    spread = queried(rows, clear, 0)
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
     assert spread.count == pytest.approx(50, abs=0.1)
 
 
 def noisy_means(apart, size, columns, seed):
-    """Means about 0.3 that lie `apart`, and the same with Laplace noise of deviation `size`."""
+    """Return means near 0.3 with spread `apart`, and the same with Laplace noise."""
     rng = np.random.default_rng(seed)
     means = np.clip(0.3 + apart * rng.normal(size=columns), -1, 1)
     return means, means + rng.laplace(size=columns) * size / np.sqrt(2)
@@ -423,22 +423,22 @@ def noisy_means(apart, size, columns, seed):
     [(0.03, 0.3, 0.0, 0.3), (0.3, 0.3, 0.6, 0.8), (0.3, 0.03, 0.95, 1.05)],
 )
 def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, least, most):
-    """And how far is known. Control: where every mean is as likely, as far off as the noise."""
-    errors, told, alone = [], [], []
+    """Control: if every mean is equally likely, means are off by the noise."""
+    errors, reported, alone = [], [], []
     for seed in range(100):
         means, found = noisy_means(apart, size, 300, seed)
         center, off = standardized.pooled(found, np.full(300, size))
         errors.append(center - means)
-        told.append(off)
+        reported.append(off)
         alone.append(found / (1 + 3 * size**2) - means)
-    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, told, alone))
+    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, reported, alone))
     assert least < error / size < most
     assert 0.9 < error / stated < 1.1
     assert before > 0.75 * size
 
 
 def test_means_and_how_far_off_they_are_are_those_of_the_posterior(monkeypatch):
-    """By sums over the common mean, and over how far means lie from it."""
+    """The test sums over the common mean, and over the spread of the means."""
     monkeypatch.setattr(standardized, "MAX_SHRINKAGE_SDS", np.inf)
     found, noise = np.array([0.6, -0.1, 0.3]), np.array([0.2, 0.3, 0.1])
     common = np.linspace(-6, 6, 6001)[:, None]
@@ -479,7 +479,7 @@ def test_rows_are_at_the_midpoints_where_a_mean_may_be_anywhere_for_all_the_nois
     constant = rows.lattice().intercept_units
     for size, blind in ((0.8, True), (0.3, False)):  # of the noise in a mean
         scale = Fraction(size * 5000 * constant / rows.lattice().step / np.sqrt(2))
-        spread = looked(rows, replace(law, scale=scale), 1)
+        spread = queried(rows, replace(law, scale=scale), 1)
         assert bool(np.all(spread.center == 0)) == blind
         assert (spread.astray > 0.3) == blind
     assert np.abs(spread.center - 0.6).mean() < 0.1
@@ -492,7 +492,7 @@ def test_a_variance_is_what_is_found_and_half_of_how_uncertain_that_is(monkeypat
     answers += [(np.array([0.5, 0.01, -0.2, 0.9]), np.array([0.1, 0.1, 0.2, 0.4]))]
     left = iter(answers)
     monkeypatch.setattr(standardized, "pooled", lambda *_: next(left))
-    spread = looked(rows, law, 0)
+    spread = queried(rows, law, 0)
     assert spread.variances == pytest.approx([0.55, 0.1, 0.2, 1.0])
     assert spread.center is answers[0][0]
     assert spread.astray == pytest.approx(4 * 0.1**2 / 1.85)
@@ -502,7 +502,7 @@ def test_a_variance_is_what_is_found_and_half_of_how_uncertain_that_is(monkeypat
 def test_no_center_is_beyond_the_bounds(end):
     rows = open_rows(np.full((200, D), end), NARROW)
     law = Standardized().calibrate(rows.lattice(), ZCDP(2.0), ADD).look
-    centers = [looked(rows, law, seed).center for seed in range(20)]
+    centers = [queried(rows, law, seed).center for seed in range(20)]
     found = np.concatenate(centers) * (1 if end else -1)
     assert found.max() == 1  # where noise would take it further
     assert found.min() < 1
@@ -575,14 +575,17 @@ def test_a_schema_without_an_intercept_is_refused_with_the_next_step():
 
 
 def priced(n=20_000):
-    """Two related prices, of which most are far below their bounds and some nearly reach them."""
+    """Return two related prices; most are far below their bounds, and some nearly reach them."""
     rng = np.random.default_rng(2)
     logs = rng.normal(size=(n, 2)) @ [[1.0, 0.5], [0.0, 0.9]]
     return np.minimum(np.exp(1.5 * logs), 1000.0)
 
 
 def ends_at_eight(lengths, *_):
-    """As it was: to the longest row that shows; beyond 8 times the mean square, to the end."""
+    """Return the radius of an earlier version: the longest detectable row, or the end.
+
+    The end counts if the longest row exceeds 8 times the root mean square.
+    """
     shows = np.array(lengths.counts) > 5 * lengths.law.standard_deviation
     farthest = lengths.ends[np.flatnonzero(shows).max()]
     typical = lengths.ends[0] * 2**SHORTEST

@@ -80,7 +80,7 @@ def test_the_largest_numbers_of_old_formats_are_numbers(tmp_path):
 
 
 def test_missing_numbers_of_a_file_of_format_105():
-    """As in pandas' issues 58130 and 58149."""
+    """The cases are pandas' issues 58130 and 58149."""
     found = read(Path(__file__).parent / "data" / "faults" / "stata-105-missing.dta")
     assert found["d"] == [2.5, None, None, 7.0, 8.0, 9.0]
     assert found["b"] == [1, None, None, 126, 101, -128]
@@ -106,7 +106,7 @@ def test_a_double_of_format_105_is_missing_by_its_own_code(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("version", VERSIONS[2:])
 def test_pandas_reads_what_the_tests_write_in_the_same_way(tmp_path, version):
-    """So that neither our reader nor our writer alone decides what the format is."""
+    """Our reader and our writer together could be wrong; pandas is independent."""
     texts = {"s": ("str", ["ab", "Zürich", ""])} if version > 103 else {}
     texts |= {"l": ("strL", ["Zürich", "", "ab"])} if version > 115 else {}
     numbers = {kind: (kind, [1, None, 3]) for kind in CODES}

@@ -32,10 +32,10 @@ MOST = 2  # rows of a person
 def schema(columns, unit=False):
     """Return a schema of numbers, for rows or for persons."""
     number = {"kind": "numeric", "lower": -4, "upper": 4}
-    told = {"columns": {f"x{at}": number for at in range(columns)}}
+    reported = {"columns": {f"x{at}": number for at in range(columns)}}
     if unit:
-        told["unit"] = {"column": "id", "max_rows": MOST, "type": "integer"}
-    return Schema.parse(told)
+        reported["unit"] = {"column": "id", "max_rows": MOST, "type": "integer"}
+    return Schema.parse(reported)
 
 
 def table(columns, rows=1500):
@@ -59,15 +59,15 @@ def cost(noise, absolute, squared, extra):
 
 def rounds(document):
     """Yield the cost of each round of a release file."""
-    told = document["guarantee"]
-    lattice, k = document["lattice"], told["max_rows"]
-    sides = 2 if told["neighbors"] == "replace-one" else 1
-    extra = 8 if told["budget"]["definition"] == "approx" else 0
+    reported = document["guarantee"]
+    lattice, k = document["lattice"], reported["max_rows"]
+    sides = 2 if reported["neighbors"] == "replace-one" else 1
+    extra = 8 if reported["budget"]["definition"] == "approx" else 0
     if document["count_noise"]:
         yield "count", cost(document["count_noise"], k, k * k, extra)
     if document["sums"]:
         plain = Lattice.of(Schema.model_validate(document["schema"]))
-        squared, absolute = pilot_sensitivities(plain, Neighbors(told["neighbors"]))
+        squared, absolute = pilot_sensitivities(plain, Neighbors(reported["neighbors"]))
         yield "pilot", cost(document["sums"]["noise"], absolute, squared, extra)
     if document["lengths"]:
         yield "histogram", cost(document["lengths"]["noise"], k * sides, k * k * sides, extra)
@@ -109,7 +109,7 @@ def test_what_is_stated_and_recorded_is_what_the_rounds_spend(
 ):
     kinds = {"epsilon": PureDP, "rho": ZCDP}
     whole = ApproxDP(**budget) if "delta" in budget else kinds[next(iter(budget))](**budget)
-    ledger = Ledger.create(tmp_path / "l", whole, neighbors=Neighbors(neighbors))
+    ledger = Ledger.create(tmp_path / "l", whole, neighbors=Neighbors(neighbors), count="sums")
     made = dpcov.release(
         table(columns),
         schema=schema(columns, unit),
@@ -140,7 +140,7 @@ def test_control_a_file_that_states_less_is_noticed():
 
 def test_pure_noise_leaves_the_delta_of_a_ledger(tmp_path):
     """Ten such releases fit a ledger of (10, 1e-6); a second one was refused before."""
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(10.0, 1e-6))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(10.0, 1e-6), count="sums")
     asked = {"schema": schema(2), "epsilon": 1.0, "delta": 1e-6, "ledger": ledger, "threads": 1}
     for _ in range(10):
         assert dpcov.release(table(2, 200), **asked).guarantee.budget == PureDP(1.0)
@@ -149,14 +149,16 @@ def test_pure_noise_leaves_the_delta_of_a_ledger(tmp_path):
 
 @pytest.mark.parametrize("neighbors", RELATIONS)
 def test_groups_with_pure_noise_spend_no_delta_together(neighbors, tmp_path):
-    told = schema(2).model_dump()
-    told["columns"]["g"] = {"kind": "categorical", "levels": ["u", "v"]}
+    reported = schema(2).model_dump()
+    reported["columns"]["g"] = {"kind": "categorical", "levels": ["u", "v"]}
     frame = table(2, 300).assign(g=np.where(np.arange(300) % 3, "u", "v"))
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-6), neighbors=Neighbors(neighbors))
+    ledger = Ledger.create(
+        tmp_path / "l", ApproxDP(1.0, 1e-6), neighbors=Neighbors(neighbors), count="sums"
+    )
     made = release_by(
         frame,
         "g",
-        schema=Schema.parse(told),
+        schema=Schema.parse(reported),
         neighbors=neighbors,
         ledger=ledger,
         epsilon=1.0,

@@ -68,7 +68,7 @@ def exact(kind: str) -> np.ndarray:
 
 
 def about(release: dpcov.Release, moment: np.ndarray, lattice: Lattice) -> np.ndarray:
-    """What a moment becomes under the release's map, with the release's intercept."""
+    """Transform a moment with the release's map, with the release's intercept."""
     weights = np.ones(len(moment))
     weights[-1] = release.intercept() / (lattice.intercept_units * lattice.step)
     return release.mapped(moment * np.outer(weights, weights))
@@ -145,27 +145,29 @@ def test_no_level_has_fewer_rows_than_none(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_equations_of_counts_and_sums_are_a_projection(kind: str) -> None:
-    """Or else alternating with another one diverges: it did, where the intercept is small."""
+    """Otherwise, alternating projections diverge. They did for a small intercept."""
     found = structure(kind)
     blocks = np.concatenate(found.blocks)
-    told = np.zeros_like(found.zero)
-    told[-1, -1] = told[blocks, -1] = told[-1, blocks] = True
+    reported = np.zeros_like(found.zero)
+    reported[-1, -1] = reported[blocks, -1] = reported[-1, blocks] = True
     for block in found.blocks:
-        told[np.ix_(block, block)] = True
+        reported[np.ix_(block, block)] = True
 
     def nearest(matrix: np.ndarray) -> np.ndarray:
-        return np.where(told, found.entries(np.where(told, matrix, 0.0), bounded=False), 0.0)
+        return np.where(
+            reported, found.entries(np.where(reported, matrix, 0.0), bounded=False), 0.0
+        )
 
     first, second = (symmetric(len(found.units), seed) for seed in (1, 2))
     assert nearest(nearest(first)) == pytest.approx(nearest(first), abs=1e-9)
-    left = np.where(told, first, 0.0) - nearest(first)
+    left = np.where(reported, first, 0.0) - nearest(first)
     assert np.sum(left * nearest(second)) == pytest.approx(0.0, abs=1e-9)
     corner = np.zeros_like(first)
     corner[-1, -1] = 1 / found.intercept**2
     assert found.of_rows[-1, -1] <= corner[-1, -1]
     oblique = replace(found)
     oblique.__dict__["of_rows"] = corner
-    left = np.where(told, first - oblique.entries(first, bounded=False), 0.0)
+    left = np.where(reported, first - oblique.entries(first, bounded=False), 0.0)
     assert (abs(np.sum(left * nearest(second))) > 1) == (kind == MAPPED)
 
 
@@ -272,7 +274,7 @@ def test_no_table_has_fewer_rows_than_none() -> None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_products_of_levels_of_a_column_follow_from_their_sums(kind: str) -> None:
-    """Also where noise would take some of them below no rows."""
+    """This also holds if noise would move some products below 0 rows."""
     found, truth = structure(kind), exact(kind)
     made = found.entries(truth + 50 * symmetric(len(truth), 3))
     sums, rows = made[:, -1] / found.intercept, made[-1, -1] / found.intercept**2
@@ -303,7 +305,7 @@ def test_many_matrices_at_once_are_as_one_at_a_time(kind: str) -> None:
 def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapped(
     kind: str,
 ) -> None:
-    """Of mapped rows it is as without equations: where little shows, and at small orders."""
+    """For mapped rows, the choice is the same as without equations."""
     found = structure(kind)
     for order in (2, LARGE, LARGE + 1):
         law = GaussianOrthogonal(order, Fraction(100))
@@ -315,7 +317,7 @@ def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapp
 
 
 def errors(kind: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Mean Frobenius error of denoised releases; with the columns' places mixed up if `wrong`."""
+    """Return the mean Frobenius error of releases; `wrong` mixes up the columns' places."""
     made = Structure.of
     order = np.random.default_rng(1).permutation(len(schema(kind).features))
 
@@ -359,7 +361,7 @@ def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
 
 @pytest.mark.parametrize("step", [0.3, 0.5, 1.0, 1.5])
 def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> None:
-    """None, and so no sum, where a step is larger."""
+    """If a step is larger than 1, there are no steps and no sum."""
     made = released("plain")
     found = Structure.of(replace(made, lattice=replace(made.lattice, step=step)))
     assert found is not None

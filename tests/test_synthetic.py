@@ -27,7 +27,7 @@ ROWS = 40_000
 
 
 def again(rows: pa.Table, declared: Schema) -> dpcov.Release:
-    """What the synthetic rows would release almost without noise."""
+    """Release the synthetic rows almost without noise."""
     return dpcov.release(rows, schema=declared, epsilon=1e7, seed=0)
 
 
@@ -67,7 +67,7 @@ def test_rows_keep_columns_types_bounds_and_levels(epsilon: float) -> None:
 
 
 def odd_table(count: int) -> tuple[pd.DataFrame, Schema]:
-    """Missing values as levels, other levels, and levels that are no texts."""
+    """Return missing values as levels, other levels, and levels that are not texts."""
     generator = np.random.default_rng(0)
     x = generator.standard_normal(count)
     frame = pd.DataFrame({"x": np.where(generator.random(count) < 0.3, np.nan, x)})

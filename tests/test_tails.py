@@ -38,7 +38,7 @@ BY_LAW = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
 def masses(law, most=4000):
-    """Numbers and the chance of each, by the definition of the distribution."""
+    """Return numbers and their chances, by the definition of the distribution."""
     numbers = np.arange(-most, most + 1)
     if isinstance(law, ScalarLaplace):
         chances = np.exp(-np.abs(numbers) / float(law.scale))
@@ -48,7 +48,7 @@ def masses(law, most=4000):
 
 
 def exceeded(law, weights, bound):
-    """The chance that sum w X is above `bound`: exact, for integer weights."""
+    """Return the exact chance that sum w X is above `bound`, for integer weights."""
     chances = masses(law, 1500)[1]
     whole = np.array([1.0])
     reach = 0
@@ -67,7 +67,7 @@ def exceeded(law, weights, bound):
 
 
 def by_normal(law, weights, level):
-    """The quantile of earlier versions."""
+    """Return the quantile of earlier versions."""
     return float(ndtri(level)) * law.standard_deviation * float(np.linalg.norm(weights))
 
 
@@ -149,7 +149,7 @@ def test_ties_are_left_to_the_other_bound():
 
 @pytest.mark.parametrize("level", [0.99, 0.999])
 def test_what_a_clip_took_at_most_holds_as_often_as_it_says(level):
-    """Of counts by length of 40,000 releases; the normal quantile of earlier versions fails."""
+    """The test uses 40,000 norm histograms. The normal quantile of earlier versions fails."""
     law, runs = ScalarLaplace(Fraction(20)), 40_000
     rows = np.zeros(len(ENDS))
     rows[-1] = 1.0  # one row at the end of the last bin: no more than that is in the bound

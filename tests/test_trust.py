@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 QUICK = [
     name
     for name in MODULES
-    if name in ("arithmetic", "randomness", "exact_losses", "audits", "door")
+    if name in ("arithmetic", "randomness", "exact_losses", "audits", "sources_attack")
 ]
 
 

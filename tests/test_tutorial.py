@@ -19,7 +19,7 @@ OURS = ("MAKE", "MFLAGS", "PIP_", "PYTHON", "PYTEST", "VIRTUAL_ENV", "COV_")
 
 
 def script() -> str:
-    """What the tutorial asks its reader to type and to save, as one shell session."""
+    """Return what the tutorial asks its reader to type and to save, as one shell session."""
     tutorial = pages.DOCS / "tutorial.md"
     steps = []
     for block in pages.blocks(tutorial.read_text(encoding="utf-8")):
@@ -33,7 +33,7 @@ def script() -> str:
 
 
 def newcomer() -> dict[str, str]:
-    """The environment without what this test run put into it; how packages are found stays."""
+    """Return the environment without variables of this test run; package indexes stay."""
     index = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE", "PIP_FIND_LINKS"}
     return {
         name: value

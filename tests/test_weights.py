@@ -57,7 +57,7 @@ def release(frame: Any = FRAME, schema: Schema | None = None, **request: Any) ->
 
 @st.composite
 def weighted_tables(draw: Any) -> tuple[pa.Table, Schema]:
-    """Any table with any schema and a column of weights of any type that may hold numbers."""
+    """Draw any table with any schema and a column of weights of any numeric type."""
     table, schema = draw(tables())
     table = table.append_column("w", draw(arrow_columns(table.num_rows)))
     maximum = draw(st.sampled_from([1e-99, 0.5, 1.0, 100.0, 1e99]))
@@ -147,7 +147,7 @@ def test_moments_are_weighted() -> None:
 
 
 def released_by(mechanism: str) -> Release:
-    """A release at a budget that the mechanism takes, of as many rows as it needs."""
+    """Release with a budget that the mechanism accepts, and with as many rows as it needs."""
     budgets = [
         {"epsilon": 1e4},
         {"epsilon": 1e3, "delta": 1e-3},  # no pure differential privacy
@@ -227,7 +227,7 @@ def test_a_weighted_release_survives_its_file(tmp_path: Path) -> None:
     assert loaded.schema.weight == weighted().weight
 
 
-def test_the_command_line_tells_the_sum_of_the_weights(tmp_path: Path, capsys: Any) -> None:
+def test_the_command_line_prints_the_sum_of_the_weights(tmp_path: Path, capsys: Any) -> None:
     from dpcov import cli
 
     FRAME.to_csv(tmp_path / "t.csv", index=False)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The folder of an sdist and a wheel."""
+    """Return the folder of an sdist and a wheel."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -21,7 +21,7 @@ def built(tmp_path_factory):
 
 
 def below(folder):
-    """Files of the repository's folder, as paths from it."""
+    """Return the files of the repository's folder, as paths from it."""
     return {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")

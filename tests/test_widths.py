@@ -43,7 +43,7 @@ NUMBER = re.compile(r"-?\d+\.\d{2,}")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a release, a schema and a ledger, all with long names."""
+    """Return a folder with a release, a schema and a ledger, all with long names."""
     folder = tmp_path_factory.mktemp("widths")
     table = correlated(4000, 4)
     columns = {name: {"kind": "numeric", "lower": -1, "upper": 1} for name in NAMES}
@@ -94,7 +94,7 @@ def run(made: Path, planned, capsys, monkeypatch):
 
 
 def first_column(text: str, name: str) -> list[str]:
-    """Lines from one that begins a name, each cut at the length of that piece."""
+    """Return lines from one that begins a name, each cut at the length of that piece."""
     found = []
     lines = text.splitlines()
     for at, line in enumerate(lines):
@@ -107,7 +107,7 @@ def first_column(text: str, name: str) -> list[str]:
 
 
 def holds(text: str, name: str) -> bool:
-    """Whether a name is there, in one piece or folded below itself."""
+    """Return True if a name is there, in one piece or folded below itself."""
     return name in text or any(piece.startswith(name) for piece in first_column(text, name))
 
 

@@ -85,15 +85,15 @@ def test_every_part_that_is_read_is_checked(tmp_path, part, start):
 def test_a_release_says_that_broken_xml_is_refused(tmp_path):
     path = Workbook().write(tmp_path / "t.xlsx", [("a",), (1,)])
     schema = Schema.parse({"version": 2, "columns": {"a": {"kind": "count", "upper": 9}}})
-    told = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
-    assert "refuses a workbook with malformed XML before it spends budget" in told
+    reported = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
+    assert "refuses a workbook with malformed XML before it spends budget" in reported
     assert NOT_XML_MESSAGE.count(". ") == 2
 
 
 # What cells say
 
 
-def test_dates_are_told_by_their_formats_and_days_begin_in_1900_or_1904(tmp_path):
+def test_dates_are_recognised_by_their_formats_and_days_begin_in_1900_or_1904(tmp_path):
     days = [date(1900, 1, 1), date(1900, 2, 28), date(1900, 3, 1), date(2024, 3, 8)]
     for how in ({}, {"strict": True}):
         assert column(tmp_path, *days, **how) == [f"{day} 00:00:00" for day in days]
@@ -167,11 +167,11 @@ def test_texts_are_the_same_wherever_they_are_and_escaped_characters_are_themsel
 
 
 def test_shared_texts_are_their_runs_without_how_they_sound(tmp_path):
-    items = (
-        "<si><r><t>a</t></r><r><rPr><b/></rPr><t>b</t></r></si><si/><si><t>c</t>"
-        '<rPh sb="0" eb="1"><t>z</t></rPh><phoneticPr fontId="1"/></si><si><t>_x0041_</t></si>'
-    )
-    parts = {SHARED: f'<sst xmlns="{MAIN}" count="9">{items}</sst>'}
+    items = [
+        "<si><r><t>a</t></r><r><rPr><b/></rPr><t>b</t></r></si><si/><si><t>c</t>",
+        '<rPh sb="0" eb="1"><t>z</t></rPh><phoneticPr fontId="1"/></si><si><t>_x0041_</t></si>',
+    ]
+    parts = {SHARED: f'<sst xmlns="{MAIN}" count="9">{"".join(items)}</sst>'}
     cells = [number(at, 0, "s") for at in range(5)]
     assert column(tmp_path, *cells, parts=parts) == ["ab", "", "c", "A", None]
 

@@ -8,7 +8,7 @@ from dpcov.core.privacy import Neighbors
 
 
 def right() -> None:
-    """Accepted: nothing here is marked."""
+    """Call the library in accepted ways; nothing here is marked."""
     made = dpcov.release("t.csv", schema="t.toml", epsilon=1.0, ledger="l", where="age >= 18")
     dpcov.release(made, lower=0, upper=[1.0, 2.0], rho=1, mechanism="gaussian", radius="private")
     dpcov.release("t.csv", schema="t.toml", epsilon=1.0, trace_share=0.1, neighbors="replace-one")
@@ -29,7 +29,7 @@ def former() -> None:
 
 
 def wrong() -> None:
-    """Refused, each line."""
+    """Call the library in refused ways; each line is marked."""
     dpcov.release("t.csv", schema="t.toml", epslon=1.0)  # type: ignore[call-arg]
     dpcov.release("t.csv", schema="t.toml", epsilon="1")  # type: ignore[arg-type]
     dpcov.release("t.csv", schema="t.toml", epsilon=1.0, trace_shar=1)  # type: ignore[call-arg]

@@ -55,7 +55,7 @@ def faulty(first: int, second: int) -> int:
     -------
     int
 
-    """
+    """  # noqa: D401  faulty on purpose
     return first + second
 
 

@@ -44,7 +44,7 @@ REJECTED, PASSES = 1e-9, 1e-4
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All figures of this module."""
+    """Return all figures of this module."""
     return [
         *low_bits(20_000 if quick else 1_000_000),
         *sums(100 if quick else 1000),
@@ -55,7 +55,7 @@ def measure(quick: bool) -> list[Figure]:
 
 
 def low_bits(draws: int) -> list[Figure]:
-    """Published numbers that are no multiple of the public step, for two neighbours."""
+    """Count published numbers off the public lattice, for two neighbouring tables."""
     values = np.random.default_rng(0).random((40, 3))
     schema = Schema.from_bounds(0, 1, NAMES)
     lattice = open_rows(values, schema).lattice()
@@ -100,7 +100,7 @@ def low_bits(draws: int) -> list[Figure]:
 
 
 def sums(permutations: int) -> list[Figure]:
-    """Moments of one table in any order, from any engine, in any batches, by any threads."""
+    """Compare moments of one table in any order, from any engine, in any batches, by threads."""
     generator = np.random.default_rng(2)
     values = generator.random((3000, 3)) * generator.choice([1, 1e-9, 1e5], (3000, 3))
     values[:9] = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308, 0, -0.0, 5e-324, 1])[:, None]
@@ -147,7 +147,7 @@ def _in_row_groups(values: Any, folder: Path) -> Path:
 
 
 def neighbors(count: int) -> list[Figure]:
-    """The largest changes by random rows, over the stated sensitivity; in exact integers."""
+    """Compare the largest changes by random rows with the stated sensitivity, in exact integers."""
     names = [f"x{i}" for i in range(5)]
     schema = Schema.from_bounds(-1, 1, names, radius=1.0)
     rows = open_rows(np.zeros((1, 5)), schema)
@@ -187,7 +187,7 @@ def neighbors(count: int) -> list[Figure]:
 
 
 def squared_changes(one: Any, other: Any) -> tuple[int, int]:
-    """Largest squared nuclear and Frobenius norms of ww' - vv', over pairs of integer rows."""
+    """Return the largest squared nuclear and Frobenius norms of ww' - vv' for pairs of rows."""
     a, b, c = (
         np.einsum("ni,ni->n", *sides).astype(object)
         for sides in ((one, one), (other, other), (one, other))
@@ -196,7 +196,7 @@ def squared_changes(one: Any, other: Any) -> tuple[int, int]:
 
 
 def laws(draws: int) -> list[Figure]:
-    """P-values of draws against their law, and of draws scaled by 2/3 and 3/2."""
+    """Test draws against their distribution, and draws that are scaled by 2/3 and 3/2."""
     entropy, wide = Entropy.seeded(4), 2.0**40
     nuclear = NuclearLaplace(2, wide).samples(draws // 4, entropy) / wide
     difference = WishartDifference(2, wide).samples(draws // 5, entropy) / wide
@@ -231,7 +231,7 @@ def laws(draws: int) -> list[Figure]:
 
 
 def _bingham(draws: int) -> Figure:
-    """E u_2^2 for exponents (3, 0), and the fault that two libraries published."""
+    """Estimate E u_2^2 for exponents (3, 0), also with the fault that two libraries published."""
     exponents, entropy = np.array([3.0, 0.0]), Entropy.seeded(6)
     truth = 0.2019
     law = Bingham(exponents)
@@ -257,8 +257,9 @@ DATA_MODES = ("auto", "data", "infer", "max", "private")
 
 
 def bounds() -> list[Figure]:
-    """Every public callable: none takes a bound from the data."""
-    public = {name: getattr(dpcov, name) for name in dpcov.__all__}
+    """Check that no public callable takes a bound from the data."""
+    names = dpcov.__all__  # type: ignore[attr-defined] # not in the stub
+    public = {name: getattr(dpcov, name) for name in names}
     public |= {name: getattr(estimators, name) for name in estimators.__all__}
     public |= {kind.__name__: kind for kind in MECHANISMS.values()}
     signatures = {}

@@ -107,7 +107,7 @@ def _run(job: Callable[[], Figure]) -> Figure:
 
 
 def _audit(mechanism: Any, budget: Budget, neighbors: Neighbors, runs: int, **more: Any) -> Audit:
-    """Seeded: a verdict that a thousand honest runs would give once must not come and go."""
+    """Audit with a seed, so that a verdict of chance 1 in 1000 cannot come and go."""
     seeded = Entropy.seeded(1)
     return audit(mechanism, budget=budget, neighbors=neighbors, runs=runs, entropy=seeded, **more)
 
@@ -189,7 +189,7 @@ def small_sigma(quick: bool) -> Figure:
 
 
 def missing_root(quick: bool) -> Figure:
-    """Replace-one with the Frobenius sensitivity of add/remove: sqrt(2) too small."""
+    """Audit replace-one with the Frobenius sensitivity of add/remove: sqrt(2) too small."""
 
     def change(laws: Calibration) -> Calibration:
         if laws.matrix.dimension == 1:  # where there is no such factor
@@ -201,7 +201,7 @@ def missing_root(quick: bool) -> Figure:
 
 
 def missing_factor(quick: bool) -> Figure:
-    """Replace-one with the nuclear sensitivity of add/remove: half of what it must be."""
+    """Audit replace-one with the nuclear sensitivity of add/remove, which is half as large."""
 
     def change(laws: Calibration) -> Calibration:
         if laws.matrix.dimension == 1:
@@ -213,7 +213,7 @@ def missing_factor(quick: bool) -> Figure:
 
 
 def wishart_noise(quick: bool) -> Figure:
-    """The Wishart mechanism of the literature, at the scale that its papers claim."""
+    """Audit the Wishart mechanism of the literature at the scale that its papers claim."""
 
     def change(laws: Calibration) -> Calibration:
         d, claimed = laws.matrix.dimension, wishart.scale(PURE.epsilon)
@@ -225,7 +225,7 @@ def wishart_noise(quick: bool) -> Figure:
 
 
 def wrong_bingham(quick: bool) -> Figure:
-    """Directions accepted with the wrong sign of the exponent q/2, as two libraries did."""
+    """Audit directions accepted with the wrong sign of the exponent q/2, as in two libraries."""
 
     def published(s: Any, b: float, q: int) -> Any:
         return -s - q / 2 * np.log1p(2 * s / b)
@@ -258,7 +258,7 @@ class Unclipped:
 
 
 def skipped_clip(quick: bool) -> Figure:
-    """The clip is computed, then the unclipped rows are used."""
+    """Audit a mechanism that computes the clipped rows but uses the unclipped rows."""
 
     def opened(values: Any, schema: Schema) -> Rows:
         whole = schema.intercept == 0

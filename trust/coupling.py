@@ -287,19 +287,19 @@ def pairs(rows: int = 300) -> Iterator[Pair]:
                     missing = "midpoint"
                 more = MORE.get(at, {})
                 of = schema(shape, missing, **more)
-                tables = (
+                one, other = (
                     table(of, kind, rows, seed) for seed, kind in enumerate(("spread", style))
                 )
                 asked = budget | {"schema": of, "neighbors": neighbors, "mechanism": name}
                 label = f"{name}, {budget}, {neighbors}, {shape}, {missing}, {style}, {list(more)}"
-                yield Pair(label, *tables, asked)
+                yield Pair(label, one, other, asked)
 
 
 # Planted leaks
 
 
 def _exact_map() -> Any:
-    """The map comes from the exact sums."""
+    """Make the map depend on the exact sums."""
     look = standardized.look
 
     def leak(moment: Any, law: Any, noise: Any, gaps: Any) -> Any:
@@ -309,7 +309,7 @@ def _exact_map() -> Any:
 
 
 def _exact_counts() -> Any:
-    """The clipping radius comes from the exact norm counts."""
+    """Make the clipping radius depend on the exact norm counts."""
     best = standardized.best_radius
 
     def leak(lengths: Any, *rest: Any) -> float:
@@ -320,7 +320,7 @@ def _exact_counts() -> Any:
 
 
 def _exact_center() -> Any:
-    """The center of the map is an exact mean."""
+    """Make the center of the map an exact mean."""
     by = standardized.Spread.images
 
     def leak(self: Any, *asked: Any, **more: Any) -> Any:
@@ -333,7 +333,7 @@ def _exact_center() -> Any:
 
 
 def _exact_bins() -> Any:
-    """The bins of the norm histogram depend on the exact number of rows."""
+    """Make the bins of the norm histogram depend on the exact number of rows."""
     ends = standardized.bin_ends
 
     def leak(typical: float, longest: float) -> Any:
@@ -343,7 +343,7 @@ def _exact_bins() -> Any:
 
 
 def _exact_path() -> Any:
-    """The branch depends on the exact number of rows."""
+    """Make the branch depend on the exact number of rows."""
     choose = standardized.Calibration.path
 
     def leak(self: Any, seen: Any, p: int) -> Any:
@@ -353,7 +353,7 @@ def _exact_path() -> Any:
 
 
 def _exact_directions() -> Any:
-    """The whitening map depends on an exact trace."""
+    """Make the whitening map depend on an exact trace."""
     by = RowTransform.by_direction.__func__  # type: ignore[attr-defined]
 
     def leak(kind: Any, release: Any, power: float, generator: Any) -> Any:
@@ -364,7 +364,7 @@ def _exact_directions() -> Any:
 
 
 def _exact_grid() -> Any:
-    """The published grid depends on the exact trace."""
+    """Make the published grid depend on the exact trace."""
     published = additive.published
 
     def leak(mechanism: Any, of: Any, laws: Any, draws: Any, moment: Any, shape: Any = None) -> Any:
@@ -376,7 +376,7 @@ def _exact_grid() -> Any:
 
 
 def _exact_radius() -> Any:
-    """A private radius comes from the exact norm counts."""
+    """Make a private radius depend on the exact norm counts."""
 
     def leak(counts: Any, _: Any) -> Any:
         return np.asarray(ANSWERS[-1], float)
@@ -385,7 +385,7 @@ def _exact_radius() -> Any:
 
 
 def _exact_gate() -> Any:
-    """The public gate depends on the exact number of rows, which is private."""
+    """Make the public gate depend on the exact number of rows, which is private."""
     gate = additive.below_noise_threshold
 
     def leak(lattice: Any, _: Any, law: Any) -> Any:
@@ -395,7 +395,7 @@ def _exact_gate() -> Any:
 
 
 def _exact_vectors() -> Any:
-    """Directions are eigenvectors of the exact second moment."""
+    """Make the directions eigenvectors of the exact second moment."""
     separated = separate.separated
 
     def leak(mechanism: Any, rows: Any, laws: Any, noise: Any, moment: Any, entropy: Any) -> Any:

@@ -43,12 +43,12 @@ class Raw:
 
 
 def text_xml(text: str) -> str:
-    """A text as XML, with characters that XML can't hold in Excel's own spelling."""
+    """Return a text as XML, with characters that XML cannot contain in Excel's own spelling."""
     return escape(_NOT_IN_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", text))
 
 
 def serial(day: date, from_1904: bool = False) -> float:
-    """The number of days of a date or datetime."""
+    """Return Excel's number of days of a date or datetime."""
     moment = day if isinstance(day, datetime) else datetime(day.year, day.month, day.day)
     zero = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30)
     days = (moment - zero).total_seconds() / 86_400
@@ -56,7 +56,7 @@ def serial(day: date, from_1904: bool = False) -> float:
 
 
 def column_name(at: int) -> str:
-    """The letters of a column, of which the first is 0."""
+    """Return the letters of a column; the first column is 0."""
     letters = ""
     while at >= 0:
         letters, at = chr(ord("A") + at % 26) + letters, at // 26 - 1
@@ -92,7 +92,7 @@ class Workbook:
         return path
 
     def sheet(self, rows: Sequence[Sequence[Any] | str]) -> str:
-        """The XML of a sheet."""
+        """Return the XML of a sheet."""
         inside = "".join(
             row if isinstance(row, str) else self.row(row, number)
             for number, row in enumerate(rows, 1)
@@ -100,12 +100,12 @@ class Workbook:
         return f'<worksheet xmlns="{MAIN}"><sheetData>{inside}</sheetData></worksheet>'
 
     def row(self, cells: Sequence[Any], number: int) -> str:
-        """The XML of a row."""
+        """Return the XML of a row."""
         inside = "".join(self.cell(c, column_name(at), number) for at, c in enumerate(cells))
         return f'<row r="{number}">{inside}</row>'
 
     def cell(self, cell: Any, column: str, number: int) -> str:
-        """The XML of a cell."""
+        """Return the XML of a cell."""
         place = f"{column}{number}"
         if cell is None:
             return ""
@@ -130,7 +130,7 @@ class Workbook:
         return f'<c r="{place}" t="s"><v>{len(self._texts) - 1}</v></c>'
 
     def _around(self, places: Sequence[str]) -> dict[str, str]:
-        """All parts but the sheets."""
+        """Return all parts except the sheets."""
         ids = range(1, len(places) + 1)
         sheets = "".join(
             f'<sheet name={quoteattr(name)} sheetId="{at}" r:id="s{at}"/>'
@@ -147,12 +147,12 @@ class Workbook:
             (f"s{at}", "worksheet", f"/{place}") for at, place in zip(ids, places, strict=True)
         ]
         refers += [(kind, kind, file) for kind, file in kinds.items()]
-        told = {"/xl/workbook.xml": "sheet.main", "/xl/styles.xml": "styles"}
-        told |= {"/xl/sharedStrings.xml": "sharedStrings"}
-        told |= {f"/{place}": "worksheet" for place in places}
+        reported = {"/xl/workbook.xml": "sheet.main", "/xl/styles.xml": "styles"}
+        reported |= {"/xl/sharedStrings.xml": "sharedStrings"}
+        reported |= {f"/{place}": "worksheet" for place in places}
         overrides = "".join(
             f'<Override PartName="{part}" ContentType="{TYPES}.{kind}+xml"/>'
-            for part, kind in told.items()
+            for part, kind in reported.items()
         )
         return {
             "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types"><Default '
@@ -169,7 +169,7 @@ class Workbook:
         }
 
     def _spelt(self, content: str | bytes) -> bytes:
-        """A part in the namespaces and with the prefix of this workbook."""
+        """Return a part in the namespaces and with the prefix of this workbook."""
         if isinstance(content, bytes):
             return content
         if self.prefix and f'xmlns="{MAIN}"' in content:
@@ -202,5 +202,5 @@ class Workbooks:
 
 
 def cells_of(rows: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
-    """What rows of cells say."""
+    """Yield the cells that each row means."""
     return ([c.says if isinstance(c, Raw) else c for c in row] for row in rows)

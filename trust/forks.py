@@ -22,7 +22,7 @@ NO_MUTANT = Mutant("", "", "nothing", range(0), True, compile("", "", "exec"))
 
 
 def require_survival(control: Forks) -> None:
-    """Tests that fail without a mutant would notice any."""
+    """Stop the run if tests fail without a mutant, because such tests would notice any mutant."""
     if control.finish()[NO_MUTANT] != SURVIVED:
         raise SystemExit("tests fail in a fork without a mutant")
 
@@ -35,7 +35,7 @@ class Forks:
         self.running: dict[int, tuple[Mutant, float]] = {}
         self.verdicts: dict[Mutant, str] = {}
 
-    def judge(self, mutant: Mutant, notices: Callable[[], bool], seconds: float) -> None:
+    def run(self, mutant: Mutant, notices: Callable[[], bool], seconds: float) -> None:
         """Ask in a fork whether tests notice the mutant within so many seconds of CPU time."""
         while len(self.running) >= self.jobs:
             self._collect()
@@ -84,7 +84,7 @@ def _quietly(notices: Callable[[], bool], seconds: float) -> None:
 
 
 def from_fork(make: Callable[[], Any]) -> Any:
-    """What `make` returns in a fork, so that nothing it changes stays."""
+    """Return the result of `make` in a fork, so that no change of `make` stays."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     child = os.fork()

@@ -75,7 +75,7 @@ SPECIAL = [b'"', b",", b"\n", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf", b"#", b"
 
 
 def mutant(kind: str, number: int) -> bytes:
-    """The file of this kind and number; some are another kind's file."""
+    """Return the file of this kind and number; some files have the content of another kind."""
     chance = random.Random(f"{kind} {number}")  # noqa: S311
     if chance.random() < 0.04:
         kind = chance.choice(["csv", "gz", "parquet"])

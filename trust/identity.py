@@ -15,7 +15,7 @@ _SURE = {np.float16: 2**11, np.float32: 2**24}
 
 
 def number(cell: Any) -> tuple[Any, ...] | None:
-    """Sign, digits and exponent of the number that a cell is, in lowest terms; None for none."""
+    """Return sign, digits and exponent of the number in a cell, in lowest terms, or None."""
     if isinstance(cell, float | np.floating):
         return _number_of_float(cell)
     if isinstance(cell, np.generic):
@@ -49,7 +49,7 @@ def is_sure(cell: Any) -> bool:
 
 
 def _number_of_float(cell: Any) -> tuple[Any, ...] | None:
-    """By the shortest text that is read back as this float; wider than float64 there are none."""
+    """Return the number of the shortest text that gives this float; None for wider floats."""
     narrow = cell if type(cell) in _SURE else float(cell)
     return number(Decimal(str(narrow))) if is_sure(cell) else None
 
@@ -61,14 +61,14 @@ def _lowest(sign: int, digits: str, exponent: int) -> tuple[Any, ...]:
 
 
 def text(cell: Any) -> str:
-    """A cell as a text; a whole float as an integer is."""
+    """Return a cell as a text; a whole float has the text of an integer."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return cell.decode(errors="replace") if isinstance(cell, bytes) else str(cell)
 
 
 def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
-    """What a cell stands for as an id of the declared type; None for nobody.
+    """Return the identity of a cell as an id of the declared type; None if the cell is no id.
 
     For the type "text", cells with the same number count as one id here, which only skips some
     tables. For "bytes", all texts are distinct, as the library must treat them.
@@ -93,7 +93,7 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
 
 
 def _is_nothing(cell: Any) -> bool:
-    """Whether a cell is no number of a type of numbers, or has no text at all."""
+    """Return True if a cell is not a number (NaN), or if it has no text."""
     try:
         str(cell)
     except Exception:
@@ -108,7 +108,7 @@ def _bytes(cell: Any) -> bytes:
 
 
 def _uuid(cell: Any, words: str) -> Any:
-    """By all spellings that there are of the UUID that Python, which is lenient, reads."""
+    """Return the UUID of a cell, if Python's lenient parser and all spellings agree."""
     if isinstance(cell, bytes) and len(cell) == 16:
         return uuid.UUID(bytes=cell)
     try:

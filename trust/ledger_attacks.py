@@ -48,12 +48,12 @@ except LedgerError as error:
 
 
 def of(budget: Budget) -> Guarantee:
-    """A guarantee that spends this."""
+    """Return a guarantee with this budget."""
     return Guarantee(budget, Neighbors.ADD_REMOVE)
 
 
 def at_work(folder: Path, budget: float, count: int, kind: str) -> list[int]:
-    """Real releases of `kind` against a new ledger; their exit codes."""
+    """Run real releases of `kind` against a new ledger, and return their exit codes."""
     Ledger.create(folder / "x.ledger", PureDP(budget))
     (folder / "drawn").touch()
     command = [sys.executable, str(WORKER), str(folder), str(count), kind, str(BASE)]
@@ -62,19 +62,19 @@ def at_work(folder: Path, budget: float, count: int, kind: str) -> list[int]:
 
 
 def drawn(folder: Path) -> Counter[float]:
-    """Epsilons of the releases whose noise was drawn."""
+    """Count the epsilons of the releases that drew noise."""
     text = (folder / "drawn").read_text()
     return Counter(map(float, re.findall(r"^drawn (\S+)$", text, re.M)))
 
 
 def counted(folder: Path) -> Counter[float]:
-    """Epsilons in the ledger."""
+    """Count the epsilons in the ledger."""
     entries = Ledger.open(folder / "x.ledger").account().entries
     return Counter(entry.guarantee.budget.epsilon for entry in entries)  # type: ignore[union-attr]
 
 
 def kills(count: int) -> list[Figure]:
-    """`count` releases killed at random points, and the control that draws before it books."""
+    """Kill `count` releases at random points, and also releases that draw before they record."""
     figures = []
     for kind, wanted in (("kill", "0"), ("careless", "> 0")):
         with TemporaryDirectory() as place:
@@ -98,7 +98,7 @@ def kills(count: int) -> list[Figure]:
 
 
 def race() -> Figure:
-    """32 processes that release at once, for 20 slots."""
+    """Run 32 processes that release at once, for 20 slots."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         codes = Counter(at_work(folder, 20 * BASE, 32, "race"))
@@ -109,7 +109,7 @@ def race() -> Figure:
 
 
 def full_disk(count: int) -> Figure:
-    """Releases while files can't grow."""
+    """Run releases while files cannot grow."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         codes = Counter(at_work(folder, 1e6, count, "limited"))
@@ -120,7 +120,7 @@ def full_disk(count: int) -> Figure:
 
 
 def read_only() -> Figure:
-    """A release against a ledger that can't be written."""
+    """Run a release against a ledger that cannot be written."""
     with TemporaryDirectory() as place:
         folder = Path(place)
         ledger = Ledger.create(folder / "x.ledger", PureDP(1.0))
@@ -135,7 +135,7 @@ def read_only() -> Figure:
 
 
 def clock() -> Figure:
-    """Spends while the clock goes back by decades."""
+    """Spend while the clock goes back by decades."""
     with TemporaryDirectory() as place:
         ledger = Ledger.create(Path(place) / "x.ledger", PureDP(1.0))
         kept = ledger_module.datetime
@@ -154,7 +154,7 @@ def clock() -> Figure:
 
 
 def damage(count: int) -> list[Figure]:
-    """Ledgers with bytes overwritten, cut out, or a page taken from an older copy."""
+    """Damage ledgers: overwrite bytes, cut bytes out, or insert a page of an older copy."""
     chance, tally = random.Random(0), Counter[str]()  # noqa: S311
     with TemporaryDirectory() as place:
         path = Path(place) / "x.ledger"
@@ -198,7 +198,7 @@ def damage(count: int) -> list[Figure]:
 
 
 def two_data_sets(count: int) -> Figure:
-    """Random spends from threads on two data sets of one ledger."""
+    """Spend at random from threads on two data sets of one ledger."""
     with TemporaryDirectory() as place:
         path = Path(place) / "x.ledger"
         for name in ("wards", "staff"):
@@ -223,12 +223,12 @@ def two_data_sets(count: int) -> Figure:
 
 
 def mixes(count: int) -> list[Figure]:
-    """Random mixes of guarantees up to the last that is admitted, checked by dp-accounting."""
+    """Draw random mixes of guarantees that a ledger admits, and check them with dp-accounting."""
     budget, chance = ApproxDP(2.0, 1e-6), random.Random(1)  # noqa: S311
     worst, spends = 0.0, 0
     with TemporaryDirectory() as place:
         for number in range(count):
-            ledger = Ledger.create(Path(place) / f"{number}.ledger", budget)
+            ledger = Ledger.create(Path(place) / f"{number}.ledger", budget, count="sums")
             for _ in range(60):
                 size = chance.uniform(0.02, 0.5)
                 choices: list[Budget] = [PureDP(size), ZCDP(size**2 / 8), ApproxDP(size, 2e-9)]
@@ -253,7 +253,7 @@ def mixes(count: int) -> list[Figure]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All attacks."""
+    """Run all attacks."""
     if os.name != "posix":
         raise DpcovError("These attacks need POSIX processes and permissions.")
     return [

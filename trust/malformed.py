@@ -38,20 +38,20 @@ class Found:
     crashes: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    def add(self, told: dict[str, object]) -> None:
+    def add(self, result: dict[str, object]) -> None:
         self.files += 1
-        self.read += 0 in told["codes"]  # type: ignore[operator]
-        self.peak = max(self.peak, int(str(told["peak"])))
-        self.faults += [f"{told['number']}: {fault}" for fault in told["faults"]]  # type: ignore[attr-defined]
+        self.read += 0 in result["codes"]  # type: ignore[operator]
+        self.peak = max(self.peak, int(str(result["peak"])))
+        self.faults += [f"{result['number']}: {fault}" for fault in result["faults"]]  # type: ignore[attr-defined]
 
 
-def _told(arguments: list[str]) -> Iterator[dict[str, object]]:
+def _results(arguments: list[str]) -> Iterator[dict[str, object]]:
     """Yield the reports of a process about its files, and at last how the process ended."""
     command = [sys.executable, str(READERS), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
-        for told in process.stdout:
-            yield json.loads(told)
+        for result in process.stdout:
+            yield json.loads(result)
         _, errors = process.communicate()
         yield {"ended": process.returncode, "errors": errors.decode(errors="replace")[-500:]}
 
@@ -60,19 +60,19 @@ def fuzzed(kind: str, first: int, last: int, step: int) -> Found:
     """Have files `first`, `first + step`, ... read; after a crash, go on with the next file."""
     found, number = Found(), first
     while number < last:
-        for told in _told([kind, str(number), str(last), str(step)]):
-            if "number" in told:
-                found.add(told)
-                number = int(str(told["number"])) + step
-            elif told["ended"] != 0:
+        for result in _results([kind, str(number), str(last), str(step)]):
+            if "number" in result:
+                found.add(result)
+                number = int(str(result["number"])) + step
+            elif result["ended"] != 0:
                 found.files += 1
-                found.crashes.append(f"{kind} {number}: {told['ended']} {told['errors']}")
+                found.crashes.append(f"{kind} {number}: {result['ended']} {result['errors']}")
                 number += step
     return found
 
 
 def mutants(count: int) -> list[Figure]:
-    """`count` malformed files of all kinds."""
+    """Read `count` malformed files of all kinds."""
     jobs = [
         (kind, first, count * share // 100, AT_ONCE)
         for kind, share in SHARES.items()
@@ -115,26 +115,27 @@ def _memory(attack: str, what: str, peak: int) -> Figure:
 
 
 def exploded(quick: bool) -> list[Figure]:
-    """Small files that say much."""
+    """Read small files that expand to large contents."""
     figures = []
     for name, make in bombs.BOMBS.items():
         if quick and name in bombs.SLOW:
             continue
-        (told, *_) = [*_told(["bomb", name])]
-        what = str(make.__doc__).rstrip(".")
-        if "number" not in told:
-            print(name, told)
+        (result, *_) = [*_results(["bomb", name])]
+        content = str(make.__doc__).removeprefix("Write ").rstrip(".")
+        what = content[0].upper() + content[1:]
+        if "number" not in result:
+            print(name, result)
             figures.append(Figure("bombs", what, "read or refused", "crash", False))
             continue
-        figure = _memory("bombs", what, int(str(told["peak"])))
-        ended = "; ".join(map(str, told["faults"])) or f"exit code {told['codes'][0]}"  # type: ignore[index,call-overload]
-        ok = figure.ok and not told["faults"]
+        figure = _memory("bombs", what, int(str(result["peak"])))
+        ended = "; ".join(map(str, result["faults"])) or f"exit code {result['codes'][0]}"  # type: ignore[index,call-overload]
+        ok = figure.ok and not result["faults"]
         figures.append(Figure("bombs", what, figure.wanted, f"{figure.found}, {ended}", ok))
     return figures
 
 
 def rows(count: int) -> Figure:
-    """Rows of hostile cells, as texts, numbers and dictionaries, through the encoder."""
+    """Encode rows of hostile cells: texts, numbers and dictionaries."""
     rng, errors, outside, done = np.random.default_rng(0), Counter[str](), 0, 0
     alphabet = [*map(chr, range(128)), "é", "٣", "\u202e", "\U0001f600", "\ufeff"]
     while done < count:
@@ -190,7 +191,7 @@ def _toml(text: str) -> dict[str, object]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All of it."""
+    """Run all parts of the attack."""
     return [
         *mutants(500 if quick else 10_000),
         *exploded(quick),

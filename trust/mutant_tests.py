@@ -34,7 +34,7 @@ SPECTRAL = ("tests/papers/test_spectral_accounting.py", *BATTERY)
 
 
 def approximate(name: str) -> tuple[str, ...]:
-    """Tests of the battery for one mechanism that takes no budget without a delta."""
+    """Return the conformance tests of a mechanism that needs a delta."""
     return tuple(
         f"tests/conformance/{test}[{name}-{neighbors}-ApproxDP]"
         for test in (
@@ -170,8 +170,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/papers/exponential_pca.py": SPECTRAL,
     "src/dpcov/papers/preconditioned.py": (
         "tests/papers/test_preconditioned.py::"
-        "test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows",
-        "tests/papers/test_preconditioned.py::test_errors_of_a_look_are_those_of_noise_and_of_sampling",
+        "test_a_query_estimates_number_mean_and_covariance_of_the_mapped_rows",
+        "tests/papers/test_preconditioned.py::test_errors_of_a_query_come_from_noise_and_sampling",
         "tests/papers/test_preconditioned.py::test_a_center_stays_within_the_bounds",
         "tests/papers/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
         "tests/papers/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
@@ -180,16 +180,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/papers/test_preconditioned.py::"
         "test_noise_wider_than_64_bits_alone_decides_the_scale_and_the_number_of_rows",
         "tests/papers/test_preconditioned.py::"
-        "test_there_are_no_more_looks_than_asked_for_and_passes_are_counted",
+        "test_there_are_no_more_queries_than_requested_and_passes_are_counted",
         "tests/papers/test_preconditioned.py::"
-        "test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise",
-        "tests/papers/test_preconditioned.py::test_all_looks_and_counts_add_up_to_rho",
+        "test_a_query_ends_the_search_when_every_direction_is_twice_above_the_noise",
+        "tests/papers/test_preconditioned.py::test_all_queries_and_counts_add_up_to_rho",
         "tests/papers/test_preconditioned.py::"
         "test_a_direction_in_which_noise_exceeds_the_rows_counts_as_empty_not_as_large",
         "tests/papers/test_preconditioned.py::"
         "test_with_an_intercept_means_and_covariances_come_back_in_units",
         "tests/papers/test_preconditioned.py::"
-        "test_the_looks_begin_where_half_of_the_rows_are_within_a_factor_of_2",
+        "test_the_queries_begin_where_half_of_the_rows_are_within_a_factor_of_2",
         "tests/papers/test_preconditioned.py::"
         "test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_covers",
         "tests/papers/test_preconditioned.py::test_options_and_budgets_that_make_no_sense_are_refused",
@@ -215,14 +215,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/mechanisms/standardized.py": (
         "tests/test_standardized.py",
-        "tests/test_two_looks.py",
+        "tests/test_pilot_queries.py",
         "tests/test_lengths.py",
-        "tests/test_missing.py::test_a_look_takes_means_and_spreads_of_the_cells_that_are_there",
+        "tests/test_missing.py::test_a_pilot_uses_means_and_spreads_of_the_present_cells",
         "tests/test_missing.py::test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark",
     ),
     "src/dpcov/mechanisms/row_transform.py": (
         "tests/test_row_transform.py",
-        "tests/test_two_looks.py",
+        "tests/test_pilot_queries.py",
     ),
     "src/dpcov/papers/additive_wishart.py": (
         "tests/papers/test_wishart_calibration.py",
@@ -231,7 +231,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/papers/heavy_tailed.py": (
         "tests/papers/test_heavy_tailed_parts.py",
-        "tests/papers/test_heavy_tailed.py::test_looks_counts_and_release_add_up_to_rho",
+        "tests/papers/test_heavy_tailed.py::test_queries_counts_and_release_add_up_to_rho",
         "tests/papers/test_heavy_tailed.py::"
         "test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding",
         "tests/papers/test_heavy_tailed.py::test_options_and_budgets_that_make_no_sense_are_refused",
@@ -251,7 +251,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/papers/test_unbounded_gaussian.py::test_the_first_gap_is_the_first_ratio_above_four",
         "tests/papers/test_unbounded_gaussian.py::test_steps_bring_eigenvalues_together",
         "tests/papers/test_unbounded_gaussian.py::test_what_makes_no_sense_is_refused_from_public_numbers",
-        "tests/papers/test_unbounded_gaussian.py::test_what_looks_leave_goes_to_the_release",
+        "tests/papers/test_unbounded_gaussian.py::test_the_rest_of_the_budget_after_queries_goes_to_the_release",
     ),
     "src/dpcov/papers/stable_covariance.py": (
         "tests/papers/test_stable_covariance_parts.py",
@@ -276,8 +276,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_an_unknown_name_or_option_is_refused_with_the_choices",
         "tests/conformance/test_mechanisms.py::"
         "test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept",
-        "tests/conformance/test_mechanisms.py::test_what_a_type_error_says_is_not_told",
-        "tests/test_rooms.py",
+        "tests/conformance/test_mechanisms.py::test_the_text_of_a_type_error_is_not_shown",
+        "tests/test_packages.py",
         "tests/test_set_options.py",
         "tests/papers/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
     ),
@@ -337,8 +337,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/rows/sources/ids.py": ("tests/test_ids.py",),
     "src/dpcov/mechanisms/choice.py": (
         "tests/test_planning.py",
-        "tests/test_two_looks.py::test_auto_looks_at_directions_where_few_features_are_indicators",
-        "tests/test_two_looks.py::test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map",
+        "tests/test_pilot_queries.py::test_auto_queries_directions_if_few_features_are_indicators",
+        "tests/test_pilot_queries.py::test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map",
         "tests/test_odd_options.py",
     ),
     "src/dpcov/releases/file.py": (

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from forks import KILLED, SURVIVED, TIMED_OUT
 from mutant_tests import TESTS
 from mutations import Key, Mutant, argument, mutants
-from planting import ROOT, judged
+from planting import ROOT, verdicts_of
 from results import show, write
 
 NOTES = ROOT / "trust/equivalent-mutants.md"
@@ -117,7 +117,7 @@ def main() -> int:
     for module in asked.modules or TESTS:
         every = list(mutants((ROOT / module).read_text(encoding="utf-8"), str(ROOT / module)))
         some = sampled(every, asked.sample)
-        verdicts = judged(ROOT / module, some, asked.jobs)
+        verdicts = verdicts_of(ROOT / module, some, asked.jobs)
         rows.append(_counts(module, len(every), verdicts, notes.get(module, set())))
     if not asked.modules:
         write("mutants.json", "make mutants", [vars(row) for row in rows])

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -66,14 +67,14 @@ class Mutant:
 
 
 def argument(key: Key) -> str:
-    """A line of the notes, but for the reason."""
+    """Return a line of the notes without its reason."""
     function, line, change = key
     place = f"`{function}`, " if function else ""
     return f"- {place}`{line}`: `{change}`: "
 
 
 def mutants(source: str, filename: str) -> Iterator[Mutant]:
-    """All mutants of a module, one change each."""
+    """Yield all mutants of a module; each has one change."""
     tree = ast.parse(source)
     for place, new, key in _changes(tree, source):
         place.put(new)
@@ -145,7 +146,7 @@ def _places(
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Whether it is a docstring, a message, or for type checkers only."""
+    """Return True for docstrings, messages and parts that only type checkers read."""
     match node:
         case ast.Expr(value=ast.Constant()) | ast.JoinedStr():
             return True
@@ -157,7 +158,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _replacements(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    """What may stand in the node's place, and how to call it."""
+    """Yield the possible replacements of a node, each with its description."""
     if isinstance(node, ast.stmt):
         yield from _statements(node)
         return
@@ -182,7 +183,7 @@ def _statements(node: ast.stmt) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def _defines(target: ast.expr, value: ast.expr) -> bool:
-    """Whether names are made by the assignment, not changed: without them nothing would run."""
+    """Return True if the assignment creates its names: without them nothing would run."""
     used = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     made = [node for node in ast.walk(target) if isinstance(node, ast.Name)]
     stored = {node.id for node in made if isinstance(node.ctx, ast.Store)}
@@ -190,11 +191,12 @@ def _defines(target: ast.expr, value: ast.expr) -> bool:
 
 
 def _is_plain(test: ast.expr) -> bool:
-    """Whether the condition has no operator that is mutated by itself."""
+    """Return True if the condition has no operator that has mutants of its own."""
     return not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant)
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    new: Any
     match node:
         case ast.Compare(ops=ops):
             for index, op in enumerate(ops):

@@ -82,18 +82,18 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def told(made: Any) -> str:
-    """The shape of a release, or of one for each level."""
+def shape_of(made: Any) -> str:
+    """Return the shape of a release, or of one release for each level."""
     if isinstance(made, Release):
         return json.dumps(shape(json.loads(made.to_text())))
     if isinstance(made, dict):
-        return json.dumps({level: told(one) for level, one in made.items()})
+        return json.dumps({level: shape_of(one) for level, one in made.items()})
     return type(made).__name__
 
 
 @contextlib.contextmanager
 def printed() -> Iterator[Callable[[], str]]:
-    """What goes to the standard streams meanwhile, from compiled libraries too."""
+    """Capture the standard streams, including the output of compiled libraries."""
     with tempfile.TemporaryFile() as file:
         kept = [os.dup(stream) for stream in (1, 2)]
         try:
@@ -122,17 +122,17 @@ class Book:
         self._now = ""
 
     def ledger(self, kind: str) -> tuple[Path, Ledger]:
-        """The ledger of this kind of spends, in use from now on."""
+        """Return the ledger of this kind of charges, which later calls use."""
         self._now = kind
         if self._seen.get(kind, ENTRIES) >= ENTRIES:
             self._number += 1
             path = self._folder / f"{self._number}.ledger"
-            self._open[kind] = path, Ledger.create(path, ApproxDP(1e9, 0.5))
+            self._open[kind] = path, Ledger.create(path, ApproxDP(1e9, 0.5), count="sums")
             self._seen[kind] = 0
         return self._open[kind]
 
     def spent(self) -> tuple[str, ...]:
-        """What was spent since this was last asked, from the ledger in use."""
+        """Return the charges since the last call, from the ledger in use."""
         entries = self._open[self._now][1].account().entries
         new = tuple(f"{one.guarantee} {one.note}" for one in entries[self._seen[self._now] :])
         self._seen[self._now] = len(entries)
@@ -140,14 +140,14 @@ class Book:
 
 
 def outcome_of(call: Callable[[], Any], book: Book, hidden: str = "") -> Outcome:
-    """The outcome of a call; `hidden` is a name that differs between tables by design.
+    """Return the outcome of a call; `hidden` is a name that differs between tables by design.
 
-    `book.ledger` was asked for the ledger that the call spends from.
+    The caller must have asked `book.ledger` for the ledger that the call uses.
     """
     with printed() as read, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            ended = told(call())
+            ended = shape_of(call())
         except BaseException as error:
             chained = error.__cause__ is not None or error.__context__ is not None
             ended = f"{type(error).__name__} {error} {'chained' if chained else ''}"
@@ -160,7 +160,7 @@ def outcome_of(call: Callable[[], Any], book: Book, hidden: str = "") -> Outcome
 
 
 def files_in(folder: Path) -> tuple[tuple[str, int, str], ...]:
-    """Names and modes of the files there, the shape of documents and the text of a draft."""
+    """Return the names and modes of the files, the shape of documents and the text of a draft."""
     found = []
     for path in sorted(folder.iterdir()):
         content = ""

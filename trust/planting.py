@@ -77,7 +77,7 @@ class Collected:
         control = Forks(1)
         order = [(at, session.items[at], r.seconds) for at, r in enumerate(reached)]
         quick = sorted(order, key=lambda test: test[2])[:30]
-        control.judge(NO_MUTANT, lambda: self._run(quick, None), 10 + 5 * self.seconds)
+        control.run(NO_MUTANT, lambda: self._run(quick, None), 10 + 5 * self.seconds)
         require_survival(control)
         forks = Forks(self.jobs)
         noticed = mmap.mmap(-1, len(reached))  # shared with the forks: how often each test did
@@ -93,7 +93,7 @@ class Collected:
                 order = [(at, session.items[at], reached[at].seconds) for at in those]
                 return _patch(functions, mutant.code) and self._run(order, noticed)
 
-            forks.judge(mutant, notices, 10 + 5 * sum(reached[at].seconds for at in those))
+            forks.run(mutant, notices, 10 + 5 * sum(reached[at].seconds for at in those))
         self.verdicts |= forks.finish()
         return True
 
@@ -122,7 +122,7 @@ class Collected:
 
 
 def _plain_hypothesis() -> None:
-    """The same examples in every fork, and no search for a smaller one."""
+    """Use the same examples in every fork, and do not search for smaller ones."""
     from hypothesis import Phase, settings
 
     kept = settings.default
@@ -228,13 +228,13 @@ def _pytest(path: Path, plugin: object) -> int:
 
 
 def _imported(path: Path, mutant: Mutant) -> bool:
-    """Whether the module's tests notice the mutant when it is imported."""
+    """Return True if the module's tests notice the mutant at the import of the module."""
     sys.meta_path.insert(0, _Finder(path, mutant.code))
     return _pytest(path, _Plain()) != 0
 
 
-def judged(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
-    """What becomes of these mutants of a module."""
+def verdicts_of(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
+    """Return the result of each mutant of a module."""
 
     def serve() -> tuple[list[str], set[int], float]:
         collected = Collected(path, [m for m in planted if not m.on_import], jobs)
@@ -247,11 +247,11 @@ def judged(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
     verdicts, on_import, seconds = from_fork(serve)
     known = dict(zip(within, verdicts, strict=True))
     control, forks = Forks(1), Forks(jobs)
-    control.judge(NO_MUTANT, lambda: _pytest(path, _Plain()) != 0, 30 + 5 * seconds)
+    control.run(NO_MUTANT, lambda: _pytest(path, _Plain()) != 0, 30 + 5 * seconds)
     require_survival(control)
     for mutant in planted:
         reached = mutant.on_import or not on_import.isdisjoint(mutant.lines)
         if reached and known.get(mutant, SURVIVED) == SURVIVED:
-            forks.judge(mutant, lambda m=mutant: _imported(path, m), 30 + 5 * seconds)
+            forks.run(mutant, lambda m=mutant: _imported(path, m), 30 + 5 * seconds)
     known |= forks.finish()
     return {mutant: known[mutant] for mutant in planted}

@@ -70,7 +70,7 @@ class File:
         self.safe, self.pending = self.after(self.pending), []
 
     def torn(self, chance: random.Random) -> bytes:
-        """What a power cut may leave: any of the pending writes, some of them in part."""
+        """Return a possible content after a power cut: any pending writes, some only in part."""
         chosen: list[tuple[int, bytes | None]] = []
         keep = chance.choice([0.0, 0.5, 1.0])
         for at, data in self.pending:
@@ -100,13 +100,13 @@ class Disk:
         self.names, self.pending = self.now(), []
 
     def cut(self, chance: random.Random) -> dict[str, bytes]:
-        """The files after a power cut."""
+        """Return the files after a power cut."""
         left = self.now(chance.randint(0, len(self.pending)))
         return {name: file.torn(chance) for name, file in left.items()}
 
 
 def moments(trace: str, folder: Path) -> Iterator[tuple[Disk, int]]:
-    """The disk, and how many spends were reported, after each call that was recorded."""
+    """Yield the disk and the number of reported charges after each recorded call."""
     disk, reported = Disk(), -1  # the first report is that the ledger was created
     for line in trace.splitlines():
         call = CALL.match(line)
@@ -151,7 +151,7 @@ def _text(hexed: str) -> bytes:
 
 
 def recorded(folder: Path, synchronous: str) -> str:
-    """Trace of a process that creates a ledger and spends, with this setting of SQLite."""
+    """Return the trace of a process that creates a ledger and spends with this setting."""
     trace = folder.with_name("trace")
     command = ["strace", "-f", "-yxx", "-s", "1000000", "-e", f"trace={CALLS}", "-o", str(trace)]
     script = [sys.executable, "-c", SCRIPT, str(folder / "x.ledger"), synchronous, str(SPENDS)]
@@ -191,7 +191,7 @@ def cuts(synchronous: str, each: int, seed: int = 0) -> Count:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """Spends lost by power cuts, with controls that must lose some."""
+    """Count charges that power cuts lose, with controls that must lose some."""
     if shutil.which("strace") is None:
         found = "skipped: strace is not installed (tests check the settings of SQLite)"
         return [Figure(ATTACK, "spends lost", "0", found, True)]

@@ -38,12 +38,12 @@ CHOSEN = {"standardized": ("lengths",)}
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All figures of this module."""
+    """Return all figures of this module."""
     return [*streams(quick), *seeded(quick), *lengths(quick), *command_line(quick)]
 
 
 def first_word(_: int = 0) -> int:
-    """What a stream of its own draws first."""
+    """Return the first draw of a stream of its own."""
     return int(Entropy.system().words(1)[0])
 
 
@@ -51,12 +51,12 @@ SHARED = Entropy.system()
 
 
 def shared_word(_: int = 0) -> int:
-    """The next word of a stream that this process has had since before it was forked."""
+    """Return the next word of a stream that this process had before its fork."""
     return int(SHARED.words(1)[0])
 
 
 def streams(quick: bool) -> list[Figure]:
-    """First words of streams in forks, threads, pools and fresh interpreters."""
+    """Compare the first words of streams in forks, threads, pools and fresh interpreters."""
     each, interpreters = (40, 4) if quick else (240, 40)
     SHARED.words(3)
     words = {
@@ -120,7 +120,7 @@ def _in_interpreter() -> int:
 
 
 def seeded(quick: bool) -> list[Figure]:
-    """Seeded releases of every mechanism: in memory, on file, loaded, printed; and their stamp."""
+    """Check the stamp of seeded releases in memory, on file, loaded and printed."""
     cases = CASES[::7] if quick else CASES
     made = unstamped = false_stamps = booked = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +147,9 @@ def seeded(quick: bool) -> list[Figure]:
                     unstamped += not all(says)
                 else:
                     false_stamps += any(says)
-        ledger = Ledger.create(Path(folder) / "l", ApproxDP(1.0, 0.5), neighbors="add-remove")
+        ledger = Ledger.create(
+            Path(folder) / "l", ApproxDP(1.0, 0.5), neighbors="add-remove", count="sums"
+        )
         for epsilon in (0.1, 0.2):
             with contextlib.suppress(LedgerError):
                 dpcov.release(table(50), lower=0, upper=1, epsilon=epsilon, seed=1, ledger=ledger)
@@ -166,7 +168,7 @@ def seeded(quick: bool) -> list[Figure]:
 
 
 def keys(document: Any) -> Any:
-    """A document without its values."""
+    """Return a document without its values."""
     if isinstance(document, dict):
         return {key: keys(value) for key, value in document.items()}
     return [keys(document[0]), len(document)] if isinstance(document, list) else type(document)
@@ -222,7 +224,7 @@ def lengths(quick: bool) -> list[Figure]:
 
 
 def command_line(quick: bool) -> list[Figure]:
-    """What `dpcov release` prints, and its exit code, for 0, 1, n and n + 1 rows."""
+    """Compare the output and the exit code of `dpcov release` for 0, 1, n and n + 1 rows."""
     schema = "\n".join(
         f'[columns.{name}]\nkind = "numeric"\nlower = 0\nupper = 1\n' for name in NAMES
     )

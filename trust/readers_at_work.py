@@ -34,7 +34,7 @@ typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 def lines(kind: str, number: int) -> list[str]:
-    """What is run on file `number` of a kind."""
+    """Return the commands to run on file `number` of a kind."""
     names = {"data": "t.csv", "schema": "s.toml", "ledger": "x.ledger"}
     match kind:
         case "release":
@@ -79,7 +79,7 @@ def run(line: str | list[str], output: Path) -> tuple[int, str]:
 
 
 def faults(line: str, code: int, text: str, planted: bool) -> list[str]:
-    """What is wrong with how a command ended; `planted` says that the secrets are in data."""
+    """Return the faults of a command's end; `planted`: the data contain the secrets."""
     found = []
     if code not in (0, 2):
         found.append(f"exit code {code}: {text.strip()[-200:]}")
@@ -94,20 +94,23 @@ def faults(line: str, code: int, text: str, planted: bool) -> list[str]:
 
 
 def new_ledger() -> None:
-    """A ledger that was not filled yet."""
+    """Create a ledger without charges."""
     Path("x.ledger").unlink(missing_ok=True)
     code, text = run("ledger create x.ledger --epsilon 1e6 --delta 0.1", Path("output"))
     assert code == 0, text
 
 
 def peak_memory() -> int:
-    """Bytes that the process ever held; `ru_maxrss` would count what its parent held, too."""
+    """Return this process's peak memory in bytes; `ru_maxrss` would include its parent's."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def grown(before: int) -> int:
-    """By how much that has grown; the kernel counts pages in batches, so it may seem to shrink."""
+    """Return the growth of the peak memory, at least 0.
+
+    The kernel counts pages in batches, so the memory can seem to shrink.
+    """
     return max(0, peak_memory() - before)
 
 
@@ -135,8 +138,8 @@ def explode(name: str) -> None:
     before = limit_memory()
     code, text = run(bombs.line(name), output)
     found = faults(bombs.line(name), code, text, planted=False)
-    told = {"number": 0, "codes": [code], "faults": found, "peak": grown(before)}
-    print(json.dumps(told), flush=True)
+    reported = {"number": 0, "codes": [code], "faults": found, "peak": grown(before)}
+    print(json.dumps(reported), flush=True)
 
 
 def main(kind: str, first: int, last: int, step: int) -> None:

@@ -29,8 +29,8 @@ _RECORD = re.compile(rb"(%s)(?:,%s)*+(?:\r\n|\r|\n|\Z)" % (_CELL, _CELL))
 _LINE = re.compile(rb"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 
 
-def door(text: bytes, **options: Any) -> list[Any]:
-    """Rows as the library reads them; None for one that is no record."""
+def read_by_dpcov(text: bytes, **options: Any) -> list[Any]:
+    """Return the rows as the library reads them; None stands for a row that is not a record."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         file.write(text)
         file.flush()
@@ -44,12 +44,12 @@ def door(text: bytes, **options: Any) -> list[Any]:
 
 def by_lines(text: bytes) -> list[Any]:
     """Read each line as a row, as dpcov 0.1 did."""
-    return door(text, records="lines")
+    return read_by_dpcov(text, records="lines")
 
 
 def without_blanks(text: bytes) -> list[Any]:
     """Drop blank lines, as dpcov 0.1 did."""
-    return door(re.sub(rb"(?m)^\n", b"", text))
+    return read_by_dpcov(re.sub(rb"(?m)^\n", b"", text))
 
 
 def chained(text: bytes, limit: int = LIMIT, skip: bool = False) -> list[Any]:
@@ -81,15 +81,15 @@ def skipping(text: bytes) -> list[Any]:
 
 
 def changed(before: Iterable[Any], after: Iterable[Any]) -> int:
-    """How many rows differ: those that are lost or those that are new, whichever are more."""
+    """Return the number of rows that differ: the lost ones or the new ones, whichever are more."""
     old, new = Counter(before), Counter(after)
     return max((old - new).total(), (new - old).total())
 
 
 def table(kind: str, rows: int, rng: random.Random) -> bytes:
-    """A table that a conforming writer wrote; a fifth of its records, or fewer, has line breaks.
+    """Return a table of a conforming writer; at most a fifth of its records have line breaks.
 
-    A poisoned one has broken records as well.
+    A poisoned table also has broken records.
     """
     odd = ["two\nlines", 'a "word"\r\nand more', "a, b\n\nc", "\nb\n", "\n,\n", ",\n,"]
     texts = {
@@ -117,7 +117,7 @@ KINDS = ("numbers", "texts", "line breaks", "cells that begin oddly", "poisoned"
 
 
 def stray_quotes(read: Reader, kind: str, count: int, rows: int, seed: int = 0) -> list[int]:
-    """Rows that a quote changes, at each of so many random places of a table."""
+    """Return the numbers of rows that a quote changes, at `count` random places of a table."""
     rng = random.Random(seed)  # noqa: S311  no secret
     text = table(kind, rows, rng)
     before = read(text)
@@ -126,7 +126,7 @@ def stray_quotes(read: Reader, kind: str, count: int, rows: int, seed: int = 0) 
 
 
 def shifted(records: int) -> tuple[bytes, bytes]:
-    """Two texts that differ in their first line, after which all can be read in two ways."""
+    """Return two texts that differ in their first line. All later lines can be read in two ways."""
     lines = b"".join(b'%d,1,",%d\n' % (i, -i) for i in range(2 * records))
     return lines, b'7,1,",7\n' + lines
 
@@ -142,7 +142,7 @@ def repeated(rows: list[Any], count: int) -> list[Any]:
 
 
 def neighbours(kind: str, rows: int, count: int, *, broken: bool) -> list[tuple[bytes, bytes]]:
-    """Pairs of texts that differ in one record: one more, another one, or a broken one."""
+    """Return pairs of texts that differ in one record: an added, a changed or a broken one."""
     rng = random.Random(1)  # noqa: S311
     pairs = []
     for _ in range(count):
@@ -163,7 +163,7 @@ def declared_rows(count: int) -> list[Figure]:
     """Measure what one record changes among a declared number of rows, too few or too many."""
 
     def fixed(text: bytes, rows: int) -> list[Any]:
-        return door(text, rows=rows)
+        return read_by_dpcov(text, rows=rows)
 
     def worst(read: Callable[[bytes, int], list[Any]], *, broken: bool) -> int:
         found = []
@@ -180,7 +180,7 @@ def declared_rows(count: int) -> list[Figure]:
     measured = f"rows of a declared number that differ in {pairs} pairs of files, one record"
     caught = {
         "repeats rows to the declared number": worst(
-            lambda text, rows: repeated(door(text), rows), broken=False
+            lambda text, rows: repeated(read_by_dpcov(text), rows), broken=False
         ),
         "cuts lines before it separates records": worst(
             lambda text, rows: cut_and_filled(by_lines(text), rows), broken=False
@@ -200,7 +200,7 @@ def _figure(measured: str, wanted: str, found: str, ok: bool) -> Figure:
 
 
 def conforming(read: Reader, seed: int = 0) -> bool:
-    """Whether a table with line breaks, blank records too, has the rows that were written."""
+    """Return True if a table with line breaks and blank records has the rows that were written."""
     rng = random.Random(seed)  # noqa: S311
     text = table("line breaks", 300, rng) + b"\n" * 3
     written = [*csv.reader(io.StringIO(text.decode(), newline=""))]
@@ -208,11 +208,11 @@ def conforming(read: Reader, seed: int = 0) -> bool:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All of it."""
+    """Run all parts of the attack."""
     count, rows = (40, 400) if quick else (200, 2000)
     figures = []
     for kind in KINDS:
-        found = stray_quotes(door, kind, count, rows)
+        found = stray_quotes(read_by_dpcov, kind, count, rows)
         ok = max(found) <= LIMIT and median(found) == 1
         figures.append(
             _figure(
@@ -223,7 +223,7 @@ def measure(quick: bool) -> list[Figure]:
             )
         )
     reach = 5 * 10
-    worst = changed(*[door(text, max_record_lines=10) for text in shifted(2000)])
+    worst = changed(*[read_by_dpcov(text, max_record_lines=10) for text in shifted(2000)])
     figures.append(
         _figure("a line before 2,000 ambiguous records", f"<= {reach}", str(worst), worst <= reach)
     )
@@ -236,6 +236,11 @@ def measure(quick: bool) -> list[Figure]:
     figures += declared_rows(10 if quick else 50)
     figures += [_figure(f"control: {name}", "caught", str(ok), ok) for name, ok in caught.items()]
     figures.append(
-        _figure("control: this reader", "passes", str(conforming(door)), conforming(door))
+        _figure(
+            "control: this reader",
+            "passes",
+            str(conforming(read_by_dpcov)),
+            conforming(read_by_dpcov),
+        )
     )
     return figures

@@ -43,7 +43,7 @@ def epsilon_of(number: int, base: float) -> float:
 
 
 def release(folder: Path, number: int, base: float, careless: bool) -> None:
-    """One release, its draws logged."""
+    """Run one release, and log its draws."""
     epsilon = epsilon_of(number, base)
     system = Entropy.system
 

@@ -89,7 +89,7 @@ class Claim:
         return shown
 
     def budget(self, value: float, guarantee: Guarantee) -> dict[str, float]:
-        """`value` of the measure in the terms of the guarantee."""
+        """Convert `value` of the measure to the parameters of the guarantee."""
         stated = guarantee.budget
         if isinstance(stated, ZCDP):
             return {"rho": max(0.0, value) ** 2 / 2}
@@ -136,7 +136,7 @@ class Audit:
         return max(0.0, self.claim.value / self.bound - 1) if self.bound > 0 else math.inf
 
     def to_json(self) -> dict[str, Any]:
-        """All figures; a resolution of None says that nothing would have been seen."""
+        """Return all figures; a resolution of None means that the audit can notice nothing."""
         resolution = None if math.isinf(self.resolution) else self.resolution
         return {
             "mechanism": self.mechanism,
@@ -222,10 +222,10 @@ def audit(
 
 
 def claim_of(mechanism: Mechanism, lattice: Lattice, guarantee: Guarantee) -> Claim:
-    """What is claimed, in the measure that resolves it best.
+    """Return the claim in the measure that resolves it best.
 
-    Mechanisms that serve rho are made of Gaussian ones, and calibrated by the exact curve where
-    they are asked for (epsilon, delta): their claim is mu-GDP.
+    Mechanisms for rho consist of Gaussian mechanisms. For (epsilon, delta), the exact curve
+    calibrates them, so their claim is mu-GDP.
     """
     budget = guarantee.budget
     match budget:
@@ -242,7 +242,7 @@ def claim_of(mechanism: Mechanism, lattice: Lattice, guarantee: Guarantee) -> Cl
 
 
 def groups_of(claim: Claim) -> list[int]:
-    """Numbers of rows by which tables differ. With a delta, groups would cost more than m times."""
+    """Return the numbers of rows by which tables differ; with a delta, groups would cost more."""
     if claim.delta:
         return [1]
     return sorted({1, min(LARGEST_GROUP, max(1, round(EASIEST / claim.value)))})
@@ -293,7 +293,7 @@ def pairs_of(columns: int, neighbors: Neighbors, groups: list[int]) -> Iterator[
 
 
 def lower_bound(one: Outputs, other: Outputs, claim: Claim, error: float) -> tuple[str, float]:
-    """The statistic that the first halves choose, and the loss that the second halves show.
+    """Return the statistic that the first halves choose, and the loss in the second halves.
 
     `error` is the probability that the loss is smaller than the bound.
     """
@@ -313,7 +313,7 @@ def lower_bound(one: Outputs, other: Outputs, claim: Claim, error: float) -> tup
 
 
 def _best_threshold(one: Vector, other: Vector, claim: Claim, error: float) -> tuple[float, float]:
-    """The best bound for events {value >= t}, and its t."""
+    """Return the best bound for events {value >= t}, and its t."""
     thresholds = np.unique(
         np.concatenate([np.quantile(side, [*QUANTILES, *(1 - QUANTILES)]) for side in (one, other)])
     )
@@ -328,9 +328,9 @@ def _best_threshold(one: Vector, other: Vector, claim: Claim, error: float) -> t
 def clopper_pearson(
     hits: NDArray[np.integer[Any]], false_hits: NDArray[np.integer[Any]], count: int, error: float
 ) -> tuple[Vector, Vector]:
-    """A lower bound on the probability behind `hits` of `count`, an upper one for `false_hits`.
+    """Return a lower bound for the probability of `hits` and an upper bound for `false_hits`.
 
-    Each is wrong with probability at most `error` / 2.
+    Each bound is wrong with probability at most `error` / 2. Both have `count` trials.
     """
     from scipy.special import betaincinv
 

@@ -105,7 +105,7 @@ def outputs(
 
 
 def _is_trace(made: Any) -> bool:
-    """Whether it is a release of the trace alone; that depends on the number of rows alone."""
+    """Return True if a release has only the trace, which depends only on the number of rows."""
     return made is not None and made.published is None
 
 
@@ -203,7 +203,7 @@ def _in_radii(statistic: Statistic) -> Statistic:
 
 
 def _general(difference: Matrix) -> dict[str, Statistic]:
-    """Statistics of any output, given the difference of the two exact moments."""
+    """Return statistics of any output, given the difference of the two exact moments."""
     lead = _leading(difference)
 
     def along(outputs: Outputs) -> Vector:
@@ -222,7 +222,7 @@ def _general(difference: Matrix) -> dict[str, Statistic]:
 
 
 def _discriminant(one: Outputs, other: Outputs) -> Statistic:
-    """Fisher's linear discriminant; for Gaussian noise, the likelihood ratio."""
+    """Return Fisher's linear discriminant, which is the likelihood ratio of Gaussian noise."""
 
     def entries(outputs: Outputs) -> Matrix:
         lower = np.tril_indices(outputs.matrices.shape[1])
@@ -245,12 +245,12 @@ def _discriminant(one: Outputs, other: Outputs) -> Statistic:
 def _of_law(
     calibration: Calibration, unit: float, one: Matrix, other: Matrix
 ) -> dict[str, Statistic]:
-    """Likelihood ratios, or what stands in for them, of noise that is not Gaussian.
+    """Return likelihood ratios, or substitutes for them, of noise that is not Gaussian.
 
     Noise of density exp(-||Z||_* / s) has the logarithm (||Y - B||_* - ||Y - A||_*) / s, where the
     moment is A or B. The difference of two Wishart matrices, of scale c, has the same with s = 2c
-    wherever the residuals are definite, which is where its loss is largest. Of one Wishart matrix
-    W + v v', only v' W^-1 v is informative (`AdditiveWishart`). The least eigenvalue reveals its
+    wherever the residuals are definite, which is where its loss is largest. Of one Wishart matrix W
+    + v v', only v' W^-1 v is informative (`AdditiveWishart`). The least eigenvalue reveals its
     support.
     """
     matrix, trace = calibration.matrix, calibration.trace
@@ -302,7 +302,7 @@ def _spectra(matrices: Matrix) -> Matrix:
 
 
 def _leading(difference: Matrix) -> Vector:
-    """The eigenvector of the largest eigenvalue, in size."""
+    """Return the eigenvector of the eigenvalue with the largest absolute value."""
     values, vectors = np.linalg.eigh(difference)
     lead: Vector = vectors[:, np.argmax(np.abs(values))]
     return lead

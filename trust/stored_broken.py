@@ -46,8 +46,8 @@ class OldStata(Source):
         self.types = {name: self._type(name) for name in self.names}
 
     def _unit(self, name: str) -> int | None:
-        told = self._about.original_variable_types[name]
-        return {"%td": 86_400_000_000, "%tc": 1000}.get(told[:3])
+        reported = self._about.original_variable_types[name]
+        return {"%td": 86_400_000_000, "%tc": 1000}.get(reported[:3])
 
     def _type(self, name: str) -> pa.DataType:
         if self._about.readstat_variable_types[name] == "string":
@@ -79,13 +79,13 @@ class OldStata(Source):
 
 
 def _replaced(cells: Iterable[bytes | None], encodings: Sequence[str]) -> pa.Array:
-    """What can't be decoded becomes U+FFFD, which is no level."""
+    """Replace what cannot be decoded by U+FFFD, which is no level."""
     texts = [None if cell is None else cell.decode(encodings[0], "replace") for cell in cells]
     return pa.array(texts, pa.large_string())
 
 
 def _by_order(self: dta.Blocks, keys: Any) -> tuple[Any, Any]:
-    """The next block is the next cell's, so that a cell without one moves all others."""
+    """Take the next block for the next cell, so that a cell without a block moves all others."""
     places, lengths = np.zeros(len(keys), np.int64), np.full(len(keys), -1)
     some = np.flatnonzero(keys)[: len(self.keys)]
     places[some], lengths[some] = self.places[: len(some)], self.lengths[: len(some)]

@@ -155,7 +155,7 @@ def _blocks(writer: Writer, texts: Sequence[str]) -> Iterator[tuple[str, Any, An
 
 
 def _columns(writer: Writer) -> dict[str, tuple[str, list[Any]]]:
-    """A table of all types, in which no text is empty."""
+    """Return a table of all types without empty texts."""
     texts = [("Aix", "two words", "x" * 12)[at % 3] for at in range(ROWS)]
     columns: dict[str, tuple[str, list[Any]]] = {}
     for kind in CODES:
@@ -397,7 +397,7 @@ def caught(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All of it."""
+    """Run all parts of the attack."""
     found = Found()
     with TemporaryDirectory() as place:
         for table in tables(Path(place), quick):

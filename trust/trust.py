@@ -25,7 +25,7 @@ MODULES: tuple[str, ...] = (
     "ledger_attacks",
     "power_loss",
     "malformed",
-    "door",
+    "sources_attack",
     "stored_cells",
     "records",
     "workbooks",

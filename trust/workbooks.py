@@ -18,8 +18,6 @@ from typing import Any
 from unittest.mock import patch
 
 import dpcov
-from door_roles import DATE, LEVELS, NUMBER, PLAIN, Image, Role, image, total
-from doors import Door
 from dpcov.rows import sources
 from dpcov.rows.sources.ooxml import NOT_XML_MESSAGE
 from dpcov.rows.sources.sheet import ROW_PATH, SheetReader
@@ -28,6 +26,8 @@ from excel_files import SHEET, Workbook
 from figure import Figure
 from old_workbook import OldWorkbookSource
 from outcomes import Book, Outcome, outcome_of
+from sources import DataSource
+from sources_roles import DATE, LEVELS, NUMBER, PLAIN, Image, Role, image, total
 
 ATTACK = "Excel, cell by cell"
 NAMES = ("x0", "x1", "x2")
@@ -38,7 +38,7 @@ ROLES = [
     Role(name, {"x0": kind, "x1": PLAIN | _VERSION_2, "x2": LEVELS}, {"version": 2})
     for name, kind in KINDS.items()
 ]
-PLACE = Door("Excel", {}, "", lambda _: [])
+PLACE = DataSource("Excel", {}, "", lambda _: [])
 FORMS = {
     "inline texts": Workbook(),
     "shared texts": Workbook(shared=True),
@@ -85,7 +85,7 @@ class Tried:
 
 
 def _rows(edit: RowEdit | None, place: int) -> list[Any]:
-    """The clean rows with the edited one among them."""
+    """Return the clean rows, with the edited row among them."""
     rows: list[Any] = [NAMES, *CLEAN]
     if edit is not None:
         rows.insert(place, edit.xml.replace("{n}", str(place + 1)))
@@ -140,12 +140,12 @@ def _compare(found: Tried, what: str, whole: Image, alone: Image, others: dict[s
 
 
 def _meant(edit: RowEdit, role: Role) -> Image:
-    """The image of the row that an edit says it is."""
+    """Return the exact sums of the row that an edit means."""
     return image([] if edit.says is None else [[*edit.says]], role, PLACE)
 
 
 def not_refused() -> Iterator[str]:
-    """Sheets of broken XML that are not refused, with the one sentence, before spending."""
+    """Yield sheets of broken XML that are not refused with the fixed sentence."""
     with TemporaryDirectory() as folder:
         book, path = Book(Path(folder)), Path(folder) / "broken.xlsx"
         for name, (before, row) in BROKEN.items():
@@ -157,7 +157,7 @@ def not_refused() -> Iterator[str]:
 
 
 def measure(quick: bool) -> list[Figure]:
-    """All of it."""
+    """Run all parts of the attack."""
     forms = tuple(FORMS)[: 1 if quick else None]
     found = tried(EDITS, forms=forms)
     near = [edit for edit in EDITS if 'r="99999999"' not in edit.xml]  # openpyxl makes all rows

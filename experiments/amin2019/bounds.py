@@ -44,7 +44,7 @@ SPECTRA = {
 
 
 def losses(spectrum: Vector, epsilon: float, count: int, seed: int) -> Vector:
-    """(count,) values of l - u'Cu, C diagonal with this spectrum."""
+    """Return (count,) values of l - u'Cu for a diagonal C with this spectrum."""
     entropy = seeds.entropy(seed)
     law = Bingham(CONCENTRATION * epsilon / factor("direction", len(spectrum)) * spectrum)
     drawn = np.array([law.sample(entropy).vector for _ in range(count)])
@@ -73,7 +73,7 @@ def worst_loss(d: int, largest: float, t: float, failure: float) -> float:
 
 def lemma_3() -> Finding:
     """Test the largest of k Laplace variables, drawn by the library's sampler."""
-    worst, told = 1.0, []
+    worst, reported = 1.0, []
     for k in (1, 10, 100):
         runs = 100_000 // k
         scale = Fraction(2**20 * factor("Laplace"))
@@ -81,8 +81,8 @@ def lemma_3() -> Finding:
         above = np.abs(noise.astype(float)).max(axis=1) >= 2**20 * math.log(k / BETA)
         exact = 1 - (1 - BETA / k) ** k
         worst = min(worst, float(binomtest(int(above.sum()), runs, exact).pvalue))
-        told.append(f"{above.mean():.4f} (k = {k}, derived {exact:.4f})")
-    return Finding(f"above in a share of {', '.join(told)}", worst > REJECTED)
+        reported.append(f"{above.mean():.4f} (k = {k}, derived {exact:.4f})")
+    return Finding(f"above in a share of {', '.join(reported)}", worst > REJECTED)
 
 
 def lemma_4(count: int) -> Finding:
@@ -120,7 +120,7 @@ def lemma_5(count: int) -> Finding:
 
 
 def lemma_6(small: bool) -> Finding:
-    """Left over right side on random matrices, frames and values; equality where tau is 0."""
+    """Compare both sides on random matrices, frames and values; they are equal if tau is 0."""
     generator, worst, apart = seeds.generator(20190006), 0.0, 0.0
     for _ in range(100 if small else 1000):
         d = int(generator.integers(2, 20))
@@ -163,9 +163,9 @@ def rank_k(spectrum: Vector, rank: int, repeats: int) -> list[Matrix]:
 
 
 def ranks(small: bool, folder: Path) -> dict[str, Finding]:
-    """Rank-k approximations: distance from C_k where C is nearly round, and from C anywhere."""
+    """Compare rank-k approximations with C_k for a nearly round C, and with any C."""
     d, k, repeats = 20, 3, 5 if small else 40
-    leading, told, ratios = np.arange(d) < k, [], []
+    leading, reported, ratios = np.arange(d) < k, [], []
     for size in (1e4, 1e6, 1e8):
         spectrum = size + leading  # a gap of 1, which no direction sees
         away = [
@@ -174,7 +174,7 @@ def ranks(small: bool, folder: Path) -> dict[str, Finding]:
         rate = math.sqrt(k * d * size * 2 * k) + 2 * math.sqrt(k)
         ratios.append(float(np.mean(away)) / rate)
         derived = size * math.sqrt(2 * k * (1 - k / d)) / rate
-        told.append(f"{ratios[-1]:.3g} (derived {derived:.3g}) at {size:g}")
+        reported.append(f"{ratios[-1]:.3g} (derived {derived:.3g}) at {size:g}")
     worst = 0.0
     for shape in SPECTRA.values():
         for rank in (1, 3, 10):
@@ -187,7 +187,7 @@ def ranks(small: bool, folder: Path) -> dict[str, Finding]:
     return {
         "rank-k": Finding(
             f"||C_k - C_k^|| over the rate, d = {d}, k = {k}, by the size of the eigenvalues: "
-            + ", ".join(told),
+            + ", ".join(reported),
             ratios[-1] <= 2,
             exact=ratios[-1] > 100,
         ),
@@ -229,14 +229,14 @@ def corollary_2(small: bool, folder: Path) -> Finding:
                 worst[name] = max(
                     worst.get(name, 0), float(np.quantile(errors, 0.99)) / zeta / largest
                 )
-    told = ", ".join(f"{ratio:.2f} ({name})" for name, ratio in worst.items())
+    reported = ", ".join(f"{ratio:.2f} ({name})" for name, ratio in worst.items())
     return Finding(
-        f"99% quantile of the error, at most {told} times zeta l", max(worst.values()) <= 2
+        f"99% quantile of the error, at most {reported} times zeta l", max(worst.values()) <= 2
     )
 
 
 def _errors(method: str, spectrum: Vector, epsilon: float, repeats: int) -> list[float]:
-    """Errors ||C_hat - C||_F of a method of Figure 1."""
+    """Return errors ||C_hat - C||_F of a method of Figure 1."""
     n = math.ceil(spectrum.sum())
     held = synthetic(f"{len(spectrum)} {n} {spectrum[-1]:g}", np.diag(spectrum), n)
     seed = ("bounds", held.name, method, epsilon)
@@ -247,7 +247,7 @@ def _errors(method: str, spectrum: Vector, epsilon: float, repeats: int) -> list
 
 
 def crossover(small: bool, folder: Path) -> Finding:
-    """AD and IT-U beside the Gaussian mechanism where l log l = log(1/delta) / epsilon."""
+    """Compare AD and IT-U with the Gaussian mechanism at l log l = log(1/delta) / epsilon."""
     repeats = REPEATS[small]
     won: dict[str, list[str]] = {"AD": [], "IT-U": []}
     every, zero = [], 0
@@ -263,10 +263,10 @@ def crossover(small: bool, folder: Path) -> Finding:
                 for method, places in won.items():
                     if np.mean(_errors(method, spectrum, epsilon, repeats)) < rival:
                         places.append(every[-1])
-    told = ", ".join(f"{method} on {len(places)}" for method, places in won.items())
+    reported = ", ".join(f"{method} on {len(places)}" for method, places in won.items())
     lost = [place for place in every if place not in won["IT-U"]]
     return Finding(
-        f"{told} of {len(every)} cells (IT-U lost: {'; '.join(lost)}); the zero "
+        f"{reported} of {len(every)} cells (IT-U lost: {'; '.join(lost)}); the zero "
         f"matrix beats the Gaussian mechanism on {zero}",
         len(won["IT-U"]) == len(every),
     )

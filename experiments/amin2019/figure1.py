@@ -101,7 +101,7 @@ def _cell(name: str, epsilon: float, method: str, count: int) -> Cell:
 
 @cache
 def _errors(name: str, epsilon: float, method: str, count: int, _: object) -> list[float]:
-    """Of a cell, by the fault in force and the run; what a fault leaves is not drawn again."""
+    """Return the errors of a cell under the current fault; other cells keep their draws."""
     entry, held = ENTRIES[method], table(name)
     drawn = (seed_of(name, epsilon, method, at) for at in range(count))
     return [held.error(entry.estimate(held, epsilon, seed)) for seed in drawn]

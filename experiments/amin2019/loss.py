@@ -58,7 +58,7 @@ def _log_density(exponents: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """The text keeps its epsilon; the published code does not, for either relation."""
+    """Check that the text keeps its epsilon, and that the published code does not."""
     epsilon = 1.0
     off = factor("direction"), factor("published code")
     constants = TEXT / off[0], TIGHT, PUBLISHED / off[1]

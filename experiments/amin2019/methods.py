@@ -53,7 +53,7 @@ class Entry:
     up_to: int = 1000
 
     def estimate(self, table: Table, epsilon: float, seed: int) -> Matrix:
-        """The method's estimate, with noise as wrong as the fault in force says."""
+        """Return the method's estimate, with the noise that the current fault gives."""
         return self.method(table, epsilon / factor(self.name, table.d, table.n), seed)
 
 

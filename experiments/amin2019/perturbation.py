@@ -28,26 +28,27 @@ Vector = NDArray[np.float64]
 
 
 def radius(alpha: float) -> float:
-    """R: no minimiser is longer."""
+    """Return R, the largest norm of a minimiser."""
     return 1 / (2 * np.sqrt(2 * alpha))
 
 
 def lipschitz(alpha: float) -> float:
-    """G: no row's gradient is longer where ||w|| <= R."""
+    """Return G, the largest norm of a row's gradient for ||w|| <= R."""
     return float((radius(alpha) + np.hypot(radius(alpha), 1.0)) / 2)
 
 
 def sensitivity(n: int, alpha: float) -> float:
-    """How far replacing one row can move the minimiser, in Euclidean norm."""
+    """Return the largest distance by which replacing one row moves the minimiser."""
     return lipschitz(alpha) / (alpha * n)
 
 
 def output_perturbation(
     moment: Matrix, n: int, alpha: float, epsilon: float, generator: np.random.Generator
 ) -> Matrix:
-    """Chaudhuri et al. 2011, Algorithm 1: noise of density exp(-epsilon ||b|| / sensitivity).
+    """Run Algorithm 1 of Chaudhuri et al. 2011.
 
-    Each column's model is epsilon-DP, in ball R: shortening is post-processing.
+    The noise has the density exp(-epsilon ||b|| / sensitivity). Each column's model is epsilon-DP.
+    Clipping to the ball of radius R is post-processing.
     """
     d = len(moment)
     lengths = generator.gamma(d - 1, sensitivity(n, alpha) / epsilon, d)
@@ -62,7 +63,7 @@ def gaussian_output_perturbation(
     models: int,
     generator: np.random.Generator,
 ) -> Matrix:
-    """Gaussian noise on the minimisers: `models` of them are (epsilon, delta)-DP together."""
+    """Add Gaussian noise to the minimisers: `models` of them are (epsilon, delta)-DP together."""
     mu = gaussian_mu(*budget) / np.sqrt(models)
     solved = ridge.weights(moment, 2 * alpha * n)
     noise = generator.normal(0.0, sensitivity(n, alpha) / mu, moment.shape)
@@ -92,7 +93,7 @@ def objective_perturbation(
 
 
 def in_ball(moment: Matrix, slope: Vector, curvature: float, limit: float) -> Vector:
-    """Minimiser of w'(M + curvature I)w/2 - slope.w over ||w|| <= limit."""
+    """Minimise w'(M + curvature I)w/2 - slope.w over ||w|| <= limit."""
     values, vectors = np.linalg.eigh(moment)
     turned = vectors.T @ slope
 
@@ -121,6 +122,6 @@ def _direction(q: int, generator: np.random.Generator) -> Vector:
 
 
 def _shortened(solved: Matrix, limit: float) -> Matrix:
-    """Models outside the ball, moved to it."""
+    """Clip the models to the ball."""
     lengths = np.linalg.norm(solved, axis=0)
     return solved * np.minimum(1.0, limit / np.maximum(lengths, 1e-300))

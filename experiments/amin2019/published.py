@@ -35,7 +35,7 @@ OVERSPENT = 2.0  # concentration of a direction, over its share of epsilon; the 
 
 
 def split(n: int, d: int, epsilon: float) -> float:
-    """Part t of epsilon for the eigenvalues: least sqrt(d)/t + sum_i sqrt(i n/(epsilon - t))."""
+    """Return the part t of epsilon that minimises sqrt(d)/t + sum_i sqrt(i n/(epsilon - t))."""
     roots = np.sqrt(np.arange(1, d + 1)).sum()
     edge = epsilon / d**2
     return float(
@@ -59,7 +59,7 @@ def eigenvector_sampling(*, adaptive: bool) -> Method:
 
 
 def plan(table: Table, epsilon: float, seed: int, *, adaptive: bool) -> tuple[Vector, Vector]:
-    """Noisy eigenvalues, descending, and the concentrations of the directions that are drawn."""
+    """Return descending noisy eigenvalues, and the concentrations of the directions."""
     d = table.d
     of_values = split(table.n, d, epsilon) if adaptive else epsilon / 2
     noise = seeds.generator(seed).laplace(0.0, 1 / of_values, d)
@@ -98,7 +98,7 @@ def gaussian(delta: float) -> Method:
 
 
 def scaled_down(matrix: Matrix, n: int) -> Matrix:
-    """Positive part, divided where its largest eigenvalue exceeds n."""
+    """Return the positive part, divided if its largest eigenvalue exceeds n."""
     values, vectors = np.linalg.eigh(matrix)
     kept = np.maximum(values, 0.0)
     return (vectors * (kept * min(1.0, n / max(kept[-1], 1e-300)))) @ vectors.T

@@ -50,7 +50,7 @@ class Lemma1:
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Lemma 1, and AD and the default against perturbation of outputs and objectives."""
+    """Check Lemma 1, and compare AD and the default with perturbed outputs and objectives."""
     repeats = dict.fromkeys(NAMES, 2) if small else REPEATS
     cells, lemma = measure(SMALL_EPSILONS if small else EPSILONS, repeats)
     write(cells, folder)
@@ -58,7 +58,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
     against = {(m, b): wins(cells, m, b) for m in RELEASES for b in BASELINES}
     places = len(cells) // (len(BASELINES) + len(RELEASES))
 
-    def told(method: str) -> str:
+    def reported(method: str) -> str:
         counts = ", ".join(f"{b}: {len(against[method, b])}" for b in BASELINES)
         return f"{method} better on, of {places} cells (3 alphas), {counts}"
 
@@ -69,21 +69,21 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
             lemma.violations == 0,
         ),
         "beats-output-perturbation": Finding(
-            told("AD"), len(against["AD", shared]) >= 0.9 * places
+            reported("AD"), len(against["AD", shared]) >= 0.9 * places
         ),
         "beats-gaussian-output-perturbation": Finding(
             f"AD better on {len(against['AD', gaussian])} of {places} cells",
             len(against["AD", gaussian]) == places,
         ),
         "default-beats-perturbation": Finding(
-            told(OURS),
+            reported(OURS),
             min(len(against[OURS, b]) for b in (shared, gaussian, objective)) >= 0.95 * places,
         ),
     }
 
 
 def wins(cells: list[Cell], method: str, baseline: str) -> list[tuple[str, float, float]]:
-    """Places where a method's excess is below the baseline's."""
+    """Return the cells in which a method's excess is below the baseline's."""
     of = {(c.dataset, c.epsilon, c.alpha, c.method): c.excess for c in cells}
     places = dict.fromkeys((c.dataset, c.epsilon, c.alpha) for c in cells)
     return [place for place in places if of[*place, method] < of[*place, baseline]]

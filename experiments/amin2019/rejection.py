@@ -67,7 +67,7 @@ def measure(epsilons: tuple[float, ...], repeats: int) -> list[Count]:
 
 
 def text_plan(held: Table, epsilon: float, seed: int) -> NDArray[np.float64]:
-    """Concentrations epsilon_i / 4 of Corollary 1."""
+    """Return the concentrations epsilon_i / 4 of Corollary 1."""
     scale = 4 / epsilon  # 2 / epsilon_0
     noise = seeds.generator(seed).laplace(0.0, scale, held.d)
     values = np.linalg.eigvalsh(held.moment)[::-1] + noise

@@ -16,9 +16,9 @@ Vector = NDArray[np.float64]
 
 
 def weights(moment: Matrix, penalty: float) -> Matrix:
-    """(d, d): column t is w for the target t, with 0 at t; `penalty` is 2 alpha n.
+    """Return (d, d) weights: column t is w for the target t, with 0 at t; `penalty` is 2 alpha n.
 
-    By blocks: column t of K^-1, K = C + 2 alpha n I, is proportional to (-w, 1).
+    The formula uses blocks: column t of K^-1, with K = C + 2 alpha n I, is proportional to (-w, 1).
     """
     inverse = np.linalg.inv(moment + penalty * np.eye(len(moment)))
     solved = -inverse / np.diag(inverse)
@@ -27,21 +27,21 @@ def weights(moment: Matrix, penalty: float) -> Matrix:
 
 
 def objectives(moment: Matrix, n: int, solved: Matrix, alpha: float) -> Vector:
-    """(d,) values of J on the data for the models in the columns."""
+    """Return (d,) values of J on the data for the models in the columns."""
     residual = solved - np.eye(len(moment))
     losses = np.einsum("jt,jk,kt->t", residual, moment, residual) / (2 * n)
     return losses + alpha * np.square(solved).sum(axis=0)
 
 
 def relative_excess(moment: Matrix, n: int, solved: Matrix, alpha: float) -> float:
-    """Excess of J over its minimum, summed over the targets: 0 for the best, 1 for w = 0."""
+    """Return the excess of J over its minimum, summed over targets: 0 for the best, 1 for w = 0."""
     best = objectives(moment, n, weights(moment, 2 * alpha * n), alpha).sum()
     zero = objectives(moment, n, np.zeros_like(moment), alpha).sum()
     return float((objectives(moment, n, solved, alpha).sum() - best) / (zero - best))
 
 
 def lemma_1(moment: Matrix, estimate: Matrix, n: int, alpha: float) -> Vector:
-    """(d,) error of the models from `estimate`, over Lemma 1's bound: at most 1."""
+    """Return (d,) errors of the models from `estimate`, over Lemma 1's bound: at most 1."""
     penalty = 2 * alpha * n
     found = weights(estimate, penalty)
     errors = np.linalg.norm(found - weights(moment, penalty), axis=0)

@@ -38,7 +38,7 @@ class Point:
 
 
 def gap(small: bool, folder: Path) -> Finding:
-    """Whether AD is the better the more columns there are."""
+    """Check whether the advantage of AD grows with the number of columns."""
     appendix = appendix_c(SMALL_COLUMNS if small else COLUMNS, 2 if small else 5)
     swept = dict.fromkeys(point.sweep for point in appendix)
     for sweep in swept:
@@ -46,12 +46,12 @@ def gap(small: bool, folder: Path) -> Finding:
         name = sweep.replace(", epsilon ", "-").replace(" ", "-")
         draw(own, folder / f"dimension-{name}.svg", sweep, "d")
     wider = {sweep: gaps(appendix, sweep) for sweep in swept}
-    told = [
+    reported = [
         f"{sweep}: {', '.join(f'{gap:.3f}' for gap in found)}" for sweep, found in wider.items()
     ]
     return Finding(
         f"KT - AD at d = {', '.join(map(str, sorted({p.d for p in appendix})))}: "
-        + "; ".join(told),
+        + "; ".join(reported),
         all(bool(np.all(np.diff(found) > 0)) for found in wider.values()),
     )
 
@@ -77,10 +77,10 @@ def in_rows(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def derived_noise(d: int) -> dict[str, float]:
-    """Root mean square of ||C_hat - C||_F at epsilon = 1, where no eigenvalue is clipped.
+    """Return the root mean square of ||C_hat - C||_F at epsilon = 1 if no eigenvalue is clipped.
 
-    L has scale 2 d on every entry of the triangle, G the deviation sqrt(2) / mu on the diagonal and
-    1 / mu off it.
+    L has the scale 2 d on every entry of the triangle. G has the deviation sqrt(2) / mu on the
+    diagonal and 1 / mu off it.
     """
     mu = gaussian_mu(1.0, DELTAS["G-10"])
     return {"L": math.sqrt(8) * d**2, "G-10": math.sqrt(d * (d + 1)) / mu}
@@ -95,7 +95,7 @@ def in_columns(small: bool, folder: Path) -> Finding:
 
 
 def appendix_c(dimensions: tuple[int, ...], repeats: int) -> list[Point]:
-    """AD and KT on d columns of adult, and on eigenvalues 1/j with 20,000 rows."""
+    """Measure AD and KT on d columns of adult, and on eigenvalues 1/j with 20,000 rows."""
     columns = [table("adult") if d == 108 else columns_of_adult(d) for d in dimensions]
     spectra = [1 / np.arange(1.0, d + 1) for d in dimensions]
     power = [_diagonal("power law", 20_000 * s / s.sum(), 20_000) for s in spectra]
@@ -109,7 +109,7 @@ def appendix_c(dimensions: tuple[int, ...], repeats: int) -> list[Point]:
 
 
 def rows_sweep(repeats: int) -> list[Point]:
-    """Error against n for d = 10 with eigenvalues 1/j: AD, and additive noise."""
+    """Measure the error of AD and of additive noise against n, for d = 10 and eigenvalues 1/j."""
     spectrum = 1 / np.arange(1.0, 11)
     return [
         _point("rows", _diagonal("rows", n * spectrum / spectrum.sum(), n), method, repeats, 1.0)
@@ -119,7 +119,7 @@ def rows_sweep(repeats: int) -> list[Point]:
 
 
 def dimension_sweep(repeats: int) -> list[Point]:
-    """Error, not normalised, against d with a fixed largest eigenvalue and a linear spectrum."""
+    """Measure the error against d for a fixed largest eigenvalue and a linear spectrum."""
     points = []
     for d in DIMENSIONS:
         spectrum = LARGEST * (1 - np.arange(d) / d)
@@ -156,7 +156,7 @@ def draw(points: list[Point], path: Path, title: str, against: str) -> None:
 
 
 def _diagonal(name: str, spectrum: NDArray[np.float64], n: int) -> Table:
-    """The methods are rotation-equivariant, so a diagonal matrix stands for all."""
+    """Return a diagonal table; as the methods are rotation-equivariant, it stands for all."""
     return synthetic(f"{name} {len(spectrum)} {n}", np.diag(spectrum), n)
 
 

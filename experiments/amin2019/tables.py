@@ -33,28 +33,28 @@ class Table:
         return len(self.moment)
 
     def error(self, estimate: Matrix | float) -> float:
-        """||C_hat - C||_F / n, the paper's normalised distance."""
+        """Return ||C_hat - C||_F / n, the paper's normalised distance."""
         return float(np.linalg.norm(estimate - self.moment)) / self.n
 
 
 @cache
 def table(name: str) -> Table:
-    """A table of the paper; rows over the largest norm (data-dependent: experiments only)."""
+    """Return a table of the paper, rows over the largest norm (for experiments only)."""
     return _held(name, open_table(name))
 
 
 @cache
 def columns_of_adult(d: int) -> Table:
-    """The adult table with d of its 108 columns, evenly spaced, and rescaled rows."""
+    """Return the adult table with d of its 108 columns, evenly spaced, and with rescaled rows."""
     whole = TABLES["adult"]()
     chosen = rows_over_largest_norm(whole[:, np.linspace(0, whole.shape[1] - 1, d).astype(int)])
-    rows = _door(d, chosen)
+    rows = _source(d, chosen)
     return _held(f"adult, {d} columns", rows)
 
 
 def synthetic(name: str, moment: Matrix, n: int) -> Table:
-    """A table of n rows whose second moment is `moment`, up to the lattice; no rows are made."""
-    rows = _door(len(moment), np.zeros((1, len(moment))))
+    """Return a table of n rows with the second moment `moment`, up to rounding."""
+    rows = _source(len(moment), np.zeros((1, len(moment))))
     lattice = rows.lattice()
     units = np.vectorize(int, otypes=[object])(np.rint(moment / lattice.step**2))  # beyond int64
     rows.answers[None] = [SecondMoment(units, lattice, n)]
@@ -62,11 +62,11 @@ def synthetic(name: str, moment: Matrix, n: int) -> Table:
 
 
 def seed_of(*key: object) -> int:
-    """A seed of its own for everything that is drawn."""
+    """Return a separate seed for each key."""
     return zlib.crc32(repr(key).encode())
 
 
-def _door(d: int, values: Matrix) -> RememberedRows:
+def _source(d: int, values: Matrix) -> RememberedRows:
     names = [f"x{j}" for j in range(d)]
     schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=0.0)
     return RememberedRows(schema, ArraySource(values, tuple(names)))

@@ -51,7 +51,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def ad_beats(figure: Figure, rivals: tuple[str, ...]) -> Finding:
-    """Whether AD is best, to 2 standard errors, on all cells but the one that the paper excepts."""
+    """Check whether AD is best, to 2 standard errors, in all cells that the paper claims."""
     places = [place for place in figure.places if place != EXCEPTED]
     won = _won(figure, "AD", rivals, places)
     named = {name: len(_won(figure, "AD", (name,), places)) for name in rivals}
@@ -95,7 +95,7 @@ def splitting_helps(figure: Figure) -> Finding:
 
 
 def gap_largest(figure: Figure) -> Finding:
-    """KT's error less AD's: at which epsilons adult's is the largest."""
+    """Check for which epsilons KT's error less AD's is largest on adult."""
 
     def gap(name: str, epsilon: float) -> float:
         return figure.error(name, epsilon, "KT") - figure.error(name, epsilon, "AD")
@@ -115,8 +115,8 @@ def gap_largest(figure: Figure) -> Finding:
 
 
 def axes(figure: Figure, kind: str) -> Finding:
-    """Whether the largest mean error of each panel lies where the printed axis ends."""
-    told, matched = [], 0
+    """Check whether the largest mean error of each panel is at the end of the printed axis."""
+    reported, matched = [], 0
     for (panel, name), (tick, step) in TICKS.items():
         shown = [f"{method}{kind}" for method in figure1.PANELS[panel] if method != OURS]
         top = max((figure.at(name, e, m) for e in figure.epsilons for m in shown), key=_mean)
@@ -124,11 +124,11 @@ def axes(figure: Figure, kind: str) -> Finding:
         low, high = tick / (1 + MARGIN), (tick + step) / (1 + MARGIN)
         fits = low <= top.error_mean + slack and top.error_mean - slack < high
         matched += fits
-        told.append(
+        reported.append(
             f"{panel} {name} {top.error_mean:.2f} by {top.method} for {tick:g}"
             + ("" if fits else " (no)")
         )
-    return Finding(f"{matched} of {len(TICKS)} axes: " + "; ".join(told), matched == len(TICKS))
+    return Finding(f"{matched} of {len(TICKS)} axes: " + "; ".join(reported), matched == len(TICKS))
 
 
 def default_beats(figure: Figure) -> Finding:
@@ -143,7 +143,7 @@ def default_beats(figure: Figure) -> Finding:
 
 
 def ad_over_default(figure: Figure) -> Finding:
-    """Geometric means of AD's error over the default's."""
+    """Compute geometric means of AD's error over the default's."""
     ratios = _ratios(figure, "AD", OURS)
     logs = {name: [np.log(r) for (n, _), r in ratios.items() if n == name] for name in NAMES}
     whole = float(np.exp(np.mean([x for group in logs.values() for x in group])))
@@ -165,10 +165,12 @@ def default_is_best(figure: Figure) -> Finding:
         for method in rivals
     }
     worst = max(len(places) for places in lost.values())
-    told = "; ".join(f"{method} on {_names(places)}" for method, places in lost.items() if places)
+    reported = "; ".join(
+        f"{method} on {_names(places)}" for method, places in lost.items() if places
+    )
     return Finding(
         f"{worst} of {len(figure.places)} cells at most, of {len(rivals)} methods: "
-        f"{told or 'none anywhere'}",
+        f"{reported or 'none anywhere'}",
         worst <= max(1, 0.05 * len(figure.places)),
     )
 
@@ -176,7 +178,7 @@ def default_is_best(figure: Figure) -> Finding:
 def _won(
     figure: Figure, method: str, rivals: tuple[str, ...], places: list[tuple[str, float]]
 ) -> list[tuple[str, float]]:
-    """Places where no rival is better by over 2 standard errors."""
+    """Return the cells in which no rival is better by more than 2 standard errors."""
     return [
         place
         for place in places

@@ -22,13 +22,13 @@ MEAN_OUTSIDE, COVARIANCE_OUTSIDE = 0.01, 0.1
 
 
 def tail(d: int, share: float) -> float:
-    """Norm that a standard normal vector exceeds with probability at most `share`."""
+    """Return the norm that a standard normal vector exceeds with probability at most `share`."""
     log = math.log(1 / share)
     return math.sqrt(d + 2 * math.sqrt(d * log) + 2 * log)
 
 
 def shares(rho: float, t: int) -> list[float]:
-    """A quarter of the budget for all steps but the last."""
+    """Return the budget of each step: a quarter for all steps but the last."""
     return [rho] if t == 1 else [rho / (4 * (t - 1))] * (t - 1) + [0.75 * rho]
 
 
@@ -48,7 +48,7 @@ def mean_steps(n: int, d: int, radius: float, rho: float, t: int) -> Iterator[tu
 
 
 def mean(rows: Matrix, radius: float, rho: float, t: int, generator: np.random.Generator) -> Matrix:
-    """Mean of rows of covariance at most I whose mean is within `radius` of 0."""
+    """Estimate the mean of rows of covariance at most I whose mean is within `radius` of 0."""
     n, d = rows.shape
     centre = np.zeros(d)
     rho /= factor("mean", d, n) ** 2
@@ -59,13 +59,13 @@ def mean(rows: Matrix, radius: float, rho: float, t: int, generator: np.random.G
 
 
 def mean_error(n: int, d: int, radius: float, rho: float, t: int) -> float:
-    """Root of the expected squared error for rows of covariance I, none of which is clipped."""
+    """Return the root mean square error for rows of covariance I if no row is clipped."""
     *_, (_, deviation) = mean_steps(n, d, radius, rho, t)
     return math.sqrt(d * (1 / n + deviation**2))
 
 
 def covariance_error(n: int, d: int, upper: float, rho: float, t: int) -> float:
-    """The same for the covariance I, by what a step maps it to if the noise is left out."""
+    """Return the same error for the covariance I, from the map of a step without noise."""
     mapped = 1 / upper
     for _ in range(t - 1):
         mapped /= mapped + slack_of(n, d)
@@ -74,7 +74,7 @@ def covariance_error(n: int, d: int, upper: float, rho: float, t: int) -> float:
 
 
 def slack_of(n: int, d: int) -> float:
-    """By how much a step may see too little of a direction."""
+    """Return the amount by which a step can underestimate a direction."""
     return 0.5 * (2 * math.sqrt(d / n) + d / n)
 
 
@@ -88,10 +88,10 @@ def covariance(
     order: Order = "paper",
     negative: Negative = "zero",
 ) -> Matrix:
-    """Covariance of rows of mean 0 and covariance at most `upper` I.
+    """Estimate the covariance of rows of mean 0 and covariance at most `upper` I.
 
-    `order`: rows are mapped by A, or, in the code, by A', both of them updated as U^(-1/2) A.
-    `negative`: eigenvalues below 0 become 0, or, in the code, their size.
+    `order`: the paper maps rows by A, the code by A'. Both update the map as U^(-1/2) A.
+    `negative`: the paper sets eigenvalues below 0 to 0, the code to their absolute values.
     """
     n, d = rows.shape
     reach = tail(d, COVARIANCE_OUTSIDE)

@@ -53,7 +53,7 @@ def errors(
     condition: float = 1.0,
     code: bool = False,
 ) -> NDArray[np.float64]:
-    """Mahalanobis errors, table by table; `method` is a number of steps or a name."""
+    """Return the Mahalanobis error of each table; `method` is a number of steps or a name."""
     upper = 10 * math.sqrt(d) if upper is None else upper
     found = []
     for seed in range(repeats):
@@ -84,13 +84,13 @@ def error(repeats: int, method: int | str, **at: Any) -> float:
 
 
 def as_derived(error: float, t: int, n: int, upper: float | None = None, rho: float = RHO) -> bool:
-    """Whether an error at d = 10 is what the noise and the sampling make of it."""
+    """Return True if an error at d = 10 agrees with the noise and the sampling."""
     upper = 10 * math.sqrt(10) if upper is None else upper
     return abs(error / covariance_error(n, 10, upper, rho, t) - 1) < CLOSE
 
 
 def triangle_cost() -> float:
-    """Largest cost of a replaced row, in units of rho, with noise on the upper triangle."""
+    """Return the largest cost of a replaced row, in rho, with noise on the upper triangle."""
     generator = seeds.generator(20200004)
     pairs = generator.standard_normal((5000, 2, 3))
     pairs /= np.linalg.norm(pairs, axis=2, keepdims=True)

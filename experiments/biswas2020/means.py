@@ -22,7 +22,7 @@ CLOSE = 0.15  # part of the error that theory gives within which a measured one 
 
 
 def as_derived(error: float, t: int, n: int, *, radius: float = R, rho: float = RHO) -> bool:
-    """Whether an error is what the noise and the sampling make of it."""
+    """Return True if an error agrees with the noise and the sampling."""
     return abs(error / mean_error(n, D, radius, rho, t) - 1) < CLOSE
 
 
@@ -48,7 +48,7 @@ def errors(
     offset: float = 0.0,
     law: Callable[[np.random.Generator, int], Matrix] = normal,
 ) -> NDArray[np.float64]:
-    """l2 errors, table by table, of CoinPress with t steps, or of the plain mean (t = None)."""
+    """Return each table's l2 error of CoinPress with t steps, or of the plain mean (t = None)."""
     found = []
     for seed in range(repeats):
         generator = seeds.generator(20200001, seed)

@@ -39,7 +39,7 @@ def adaptive(table: Table, rho: float, seed: int) -> Matrix:
 def _radius(
     table: Table, trace: float, rho: float, left: float, generator: np.random.Generator
 ) -> int:
-    """First exponent k = 0, -1, .. at which clipping at 2^k seems to cost more than the noise."""
+    """Return the first k = 0, -1, .. at which clipping at 2^k seems to cost more than noise."""
     n, d = table.n, len(table.moment)
     each = math.sqrt(rho) / 2
     threshold = generator.laplace(0, 2 / each)
@@ -62,6 +62,6 @@ def _separate(trace: float, d: int, n: int, rho: float, radius: float) -> float:
 
 
 def _symmetric(d: int, deviation: float, generator: np.random.Generator) -> Matrix:
-    """Independent entries on and above the diagonal: sensitivity sqrt(2), `deviation` for rho."""
+    """Draw independent entries on and above the diagonal; the sensitivity is sqrt(2)."""
     upper = np.triu(generator.normal(0, deviation, (d, d)))
     return upper + np.triu(upper, 1).T

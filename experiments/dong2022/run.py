@@ -31,7 +31,7 @@ def repeats(small: bool) -> int:
 
 
 def rows_findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Errors against n at d = 400: SeparateCov's falls as n^-1/2, GaussCov's as n^-1."""
+    """Check errors against n at d = 400: SeparateCov's fall as n^-1/2, GaussCov's as n^-1."""
     sizes = (500, 2000) if small else (500, 1000, 2000, 4000, 8000)
     means = {
         name: {n: error(name, synthetic(n, WIDE), RHO, repeats(small)) for n in sizes}
@@ -39,15 +39,15 @@ def rows_findings(small: bool, folder: Path) -> dict[str, Finding]:
     }
     _keep(folder, "rows", "n", means)
     slopes = {name: log_slope(sizes, [found[n] for n in sizes]) for name, found in means.items()}
-    told = ", ".join(f"{name} {slope}" for name, slope in slopes.items())
+    reported = ", ".join(f"{name} {slope}" for name, slope in slopes.items())
     gaussian = slopes["GaussCov"].near(-1.0, 0.05)
     return {
-        "separate-rows": Finding(told, gaussian and slopes["SeparateCov"].near(-0.5, 0.1)),
+        "separate-rows": Finding(reported, gaussian and slopes["SeparateCov"].near(-0.5, 0.1)),
     }
 
 
 def columns_findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Errors against d at n = 1000: SeparateCov wins where d is far above n^(2/3) = 100."""
+    """Check errors against d at n = 1000: SeparateCov wins if d is far above n^(2/3) = 100."""
     n = 1000
     orders = (10, 100, 250) if small else (10, 25, 50, 100, 200, 400)
     means = {
@@ -89,25 +89,27 @@ def columns_findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def _bound(d: int, n: int) -> float:
-    """The abstract's rate at trace 1."""
+    """Return the abstract's rate at trace 1."""
     return float(d**0.25 / n**0.5 + d**0.5 / n)
 
 
 def skew_findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Skewed norms: the largest row sets the noise of all but the adaptive methods."""
+    """Check skewed norms: the largest row determines the noise of all but the adaptive methods."""
     table = synthetic(20_000, 50, tail=SKEW)
     found = {name: error(name, table, RHO, repeats(small)) for name in METHODS}
-    told = ", ".join(f"{name} {mean.value:.2g}" for name, mean in found.items())
-    told = f"mean squared norm {table.trace:.2g}, auto takes {taken(table, RHO).name}; {told}"
+    reported = ", ".join(f"{name} {mean.value:.2g}" for name, mean in found.items())
+    reported = (
+        f"mean squared norm {table.trace:.2g}, auto takes {taken(table, RHO).name}; {reported}"
+    )
     plain = min(found["GaussCov"].value, found["SeparateCov"].value)
     return {
-        "adaptive-skew": Finding(told, found["AdaptiveCov"].value < MUCH * plain),
-        "private-radius-skew": Finding(told, found[RADIUS].value < FAR * found["ours"].value),
+        "adaptive-skew": Finding(reported, found["AdaptiveCov"].value < MUCH * plain),
+        "private-radius-skew": Finding(reported, found[RADIUS].value < FAR * found["ours"].value),
     }
 
 
 def real_findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Wine, breast cancer and digits at rho = epsilon^2 / 2."""
+    """Compare the methods on wine, breast cancer and digits at rho = epsilon^2 / 2."""
     epsilons = EPSILONS[2:] if small else EPSILONS
     cells = {
         (name, epsilon): {m: error(m, real(name), epsilon**2 / 2, repeats(small)) for m in METHODS}
@@ -152,7 +154,7 @@ def real_findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def _better(one: Mean, other: Mean) -> bool:
-    """By more than 2 standard errors."""
+    """Return True if `one` is smaller by more than 2 standard errors."""
     return one.value < other.value - 2 * math.hypot(one.error, other.error)
 
 

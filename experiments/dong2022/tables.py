@@ -49,19 +49,19 @@ class Table:
         return self.counts[key]
 
     def error(self, estimate: Matrix) -> float:
-        """||C_hat - C||_F / n."""
+        """Return ||C_hat - C||_F / n."""
         return float(np.linalg.norm(estimate - self.moment)) / self.n
 
 
 @cache
 def real(name: str) -> Table:
-    """A real table; rows over the largest norm (data-dependent: experiments only)."""
+    """Return a real table, rows over the largest norm (data-dependent: experiments only)."""
     return Table.of(open_table(name))
 
 
 @cache
 def synthetic(n: int, d: int, power: float = 1.0, tail: float = 0.0) -> Table:
-    """Normal rows of eigenvalues j^-power; norms 1, or Zipf's: rank^-tail, largest 1."""
+    """Draw normal rows of eigenvalues j^-power; norms are 1, or rank^-tail (Zipf)."""
     generator = seeds.generator(n, d, int(100 * power), int(100 * tail))
     rows = generator.standard_normal((n, d)) * np.arange(1, d + 1) ** (-power / 2)
     rows /= np.linalg.norm(rows, axis=1)[:, None]

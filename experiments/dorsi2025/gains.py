@@ -17,7 +17,7 @@ OURS, THEIRS, WIDE = "Algorithm 2", "Dong et al. 2022", "radius n"
 
 
 def over_dong(small: bool) -> Finding:
-    """Worst errors over ten spectra at n = d^2/2, where both are in the range of small n."""
+    """Compare worst errors over ten spectra at n = d^2/2, in both papers' range of small n."""
     orders, repeats = ((60, 100, 160), 4) if small else ((60, 100, 160, 250), 8)
     generator = seeds.generator(20250012)
     found = {
@@ -34,7 +34,7 @@ def over_dong(small: bool) -> Finding:
 
 
 def over_nikolov(small: bool) -> Finding:
-    """Errors against the trace, with the private radius and with radius n."""
+    """Compare errors against the trace, with the private radius and with radius n."""
     d, repeats = (40, 4) if small else (100, 10)
     n, traces = d * d, (0.01, 0.03, 0.1, 0.3)
     generator = seeds.generator(20250013)

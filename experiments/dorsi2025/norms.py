@@ -104,7 +104,7 @@ def exponent(spectra: Spectra, name: str, norm: str) -> Slope:
 
 
 def growth(spectra: Spectra, norm: str) -> Finding:
-    """Exponent of d for the printed law, and of the others; constants at the largest d."""
+    """Fit the exponent of d for each noise distribution, and the constants at the largest d."""
     slopes = {name: exponent(spectra, name, norm) for name in SPECTRA}
     expected = EXPONENTS[norm]
     last = max(spectra[PRINTED])
@@ -135,7 +135,7 @@ def constants(spectra: Spectra) -> str:
 
 
 def concentration(spectra: Spectra) -> Finding:
-    """Upper quantiles of the spectral norm over d: they must not grow beyond the exponent 1."""
+    """Check that upper quantiles of the spectral norm do not grow faster than d."""
     tops = {
         d: np.array([values.max() for values in draws]) / d for d, draws in spectra[PRINTED].items()
     }
@@ -155,7 +155,7 @@ def concentration(spectra: Spectra) -> Finding:
 
 
 def scaling(small: bool, folder: Path) -> Finding:
-    """Algorithm 1 itself at d = 10 on random tables: exponents of n and epsilon."""
+    """Fit the exponents of n and epsilon of Algorithm 1 at d = 10 on random tables."""
     generator = seeds.generator(20250004)
     d, repeats = 10, 30 if small else 200
 

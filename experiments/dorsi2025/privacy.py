@@ -21,13 +21,13 @@ SCALE = 2.0  # of the matrix, times epsilon: the nuclear sensitivity
 
 
 def loss(change: Matrix, trace_scale: float) -> float:
-    """Log-ratio, over epsilon, at the output that lies at the neighbour's matrix and trace."""
+    """Return the log-ratio, over epsilon, at the neighbour's exact matrix and trace."""
     matrix = np.abs(np.linalg.eigvalsh(change)).sum() / (factor("Algorithm 1") * SCALE)
     return float(matrix + abs(np.trace(change)) / (factor("trace") * trace_scale))
 
 
 def largest_loss(trace_scale: float, small: bool) -> float:
-    """Over pairs of rows in the unit ball: random ones, and the extreme ones."""
+    """Return the largest loss over pairs of rows in the unit ball: random and extreme pairs."""
     generator = seeds.generator(20250006)
     largest = 0.0
     for _ in range(500 if small else 5_000):

@@ -27,19 +27,19 @@ Estimate = Callable[[Matrix, float, np.random.Generator], Matrix]
 
 
 def square_noise(d: int, scale: float, generator: np.random.Generator) -> Matrix:
-    """Noise of density exp(-||Z||_*/scale) on (d, d) matrices, not symmetric."""
+    """Draw noise of density exp(-||Z||_*/scale) on (d, d) matrices that need not be symmetric."""
     left, right = (np.linalg.qr(normals)[0] for normals in generator.standard_normal((2, d, d)))
     return scale * (left * simulated_singular_values(d, generator)) @ right.T
 
 
 def radius(matrix: Matrix, n: float, generator: np.random.Generator) -> float:
-    """Private upper bound on the trace: right but with probability `MISSES`, and at most n."""
+    """Return a private upper bound on the trace, wrong with probability `MISSES`."""
     noisy = float(np.trace(matrix)) + generator.laplace(scale=factor("radius") / TRACE_SHARE)
     return min(max(noisy + math.log(1 / (2 * MISSES)) / TRACE_SHARE, 0.0), float(n))
 
 
 def onto_ball(matrix: Matrix, size: float) -> Matrix:
-    """Nearest matrix in Frobenius norm with nuclear norm at most `size`."""
+    """Return the nearest matrix in Frobenius norm with nuclear norm at most `size`."""
     left, values, right = np.linalg.svd(matrix)
     if values.sum() > size:
         values = onto_simplex(values, size)
@@ -58,14 +58,14 @@ def algorithm2(matrix: Matrix, n: float, generator: np.random.Generator) -> Matr
 
 
 def symmetric(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """Algorithm 2 with symmetric noise, and the positive semidefinite part of the ball."""
+    """Run Algorithm 2 with symmetric noise, and keep the positive semidefinite part of the ball."""
     law = NuclearLaplace(len(matrix), SCALE / (1 - TRACE_SHARE))
     size = radius(matrix, n, generator)
     return project(matrix + law.simulate(generator), None, largest=size)
 
 
 def shrunk(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """Matrix Laplace noise of the library, a free trace, shrinking."""
+    """Run the library's method: matrix Laplace noise, a free trace, and shrinking."""
     law = WishartDifference(len(matrix), 1.0)
     gated = n < law.detectable
     noisy = matrix + law.simulate(generator)
@@ -83,9 +83,9 @@ def largest_radius(matrix: Matrix, n: float, generator: np.random.Generator) -> 
 
 
 def separate(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """Dong, Liang and Yi's pure algorithm: directions of C + L, and noisy eigenvalues.
+    """Run the pure algorithm of Dong, Liang and Yi: directions of C + L, and noisy eigenvalues.
 
-    Half of epsilon each; L has their scale sqrt(2) d on and above the diagonal.
+    Each part has half of epsilon. L has their scale sqrt(2) d on and above the diagonal.
     """
     d = len(matrix)
     upper = np.triu(generator.laplace(scale=2 * math.sqrt(2) * d, size=(d, d)))
@@ -104,23 +104,24 @@ METHODS: dict[str, Estimate] = {
 
 
 def harmonic(d: int, n: int, trace: float = 1.0) -> Matrix:
-    """C with eigenvalues n trace/(H_d j): some above the noise and some below at many n.
+    """Return C with eigenvalues n trace/(H_d j).
 
-    Where the noise hides all of C or none of it, the error has other rates.
+    For many n, some eigenvalues are above the noise and some below. If the noise hides all of C or
+    none of it, the error has other rates.
     """
     weights = 1 / np.arange(1.0, d + 1)
     return np.diag(n * trace * weights / weights.sum())
 
 
 def square_root_range(d: int) -> tuple[float, float]:
-    """The n for which sqrt(d/n) is the least of the bounds, for `harmonic` of trace n.
+    """Return the range of n in which sqrt(d/n) is the least bound, for `harmonic` of trace n.
 
-    Below, the zero matrix's error ||C||_F/n is less; above, d^1.5/n is.
+    Below the range, the zero matrix's error ||C||_F/n is less; above it, d^1.5/n is less.
     """
     weights = 1 / np.arange(1.0, d + 1)
     return float(d * weights.sum() ** 2 / (weights @ weights)), float(d * d)
 
 
 def flat(d: int, n: int, rank: int) -> Matrix:
-    """C of trace n with `rank` equal eigenvalues."""
+    """Return C of trace n with `rank` equal eigenvalues."""
     return np.diag(np.where(np.arange(d) < rank, n / rank, 0.0))

@@ -21,10 +21,10 @@ POLYNOMIAL = 6.0
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Lemma 4.2 by exact singular values, and the time of an exact draw against d.
+    """Check Lemma 4.2 by exact singular values, and the time of an exact draw against d.
 
-    The singular values of the paper's d x d law, at scale 1, are drawn exactly by Pfaffians in ball
-    arithmetic (needs python-flint).
+    The singular values of the paper's d x d distribution, at scale 1, are drawn exactly by
+    Pfaffians in ball arithmetic (needs python-flint).
     """
     entropy, generator = seeds.entropy(2025), seeds.generator(20250005)
     p_values, distances, dependence = {}, {}, {}

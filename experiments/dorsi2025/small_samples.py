@@ -53,7 +53,7 @@ def error(
 
 
 def against_n(small: bool) -> tuple[int, Errors]:
-    """Errors of all methods over a wide range of n, at one d."""
+    """Measure errors of all methods over a wide range of n, at one d."""
     d, repeats = (30, 3) if small else (60, 10)
     counts = [d << power for power in range(1, 16)]
     generator = seeds.generator(20250007)
@@ -64,7 +64,10 @@ def against_n(small: bool) -> tuple[int, Errors]:
 
 
 def in_range(small: bool) -> tuple[list[int], dict[str, Slope], float]:
-    """Exponents of n where sqrt(d/n) is the least bound, and the largest error over that bound."""
+    """Fit exponents of n in the range where sqrt(d/n) is the least bound.
+
+    Also return the largest error over that bound.
+    """
     d, repeats = (40, 6) if small else (100, 20)
     counts = [int(n) for n in np.geomspace(*square_root_range(d), 5)]
     generator = seeds.generator(20250008)
@@ -79,9 +82,9 @@ def in_range(small: bool) -> tuple[list[int], dict[str, Slope], float]:
 
 
 def against_d(small: bool) -> tuple[int, dict[str, Slope]]:
-    """Exponents of d of the largest error over spectra, at an n below every d^2/4.
+    """Fit exponents of d of the largest error over spectra, at an n below every d^2/4.
 
-    The bound is for the worst C: for a given one, the error may grow faster or slower with d.
+    The bound is for the worst C. For a given C, the error can grow faster or slower with d.
     """
     generator = seeds.generator(20250011)
     orders, n = ((60, 84, 120), 900) if small else ((100, 140, 200), 2_400)
@@ -91,14 +94,14 @@ def against_d(small: bool) -> tuple[int, dict[str, Slope]]:
 
 
 def worst_of(name: str, d: int, n: int, repeats: int, generator: np.random.Generator) -> Mean:
-    """Largest mean error of a method over ten spectra."""
+    """Return the largest mean error of a method over ten spectra."""
     matrices = [flat(d, n, rank) for rank in RANKS] + [harmonic(d, n)]
     means = [error(name, matrix, n, repeats, generator) for matrix in matrices]
     return max(means, key=lambda mean: mean.value)
 
 
 def against_trace(small: bool) -> dict[str, Slope]:
-    """Exponents of the trace, n trace going through that range: rows with smaller norms."""
+    """Fit exponents of the trace over the same range of n trace, with rows of smaller norm."""
     generator = seeds.generator(20250009)
     d, repeats = (40, 6) if small else (100, 20)
     low, n = square_root_range(d)
@@ -113,7 +116,7 @@ def against_trace(small: bool) -> dict[str, Slope]:
 
 
 def bounded(small: bool, folder: Path) -> dict[str, Finding]:
-    """Inequalities of the proof, where r >= tr C, and what the projection does to other norms."""
+    """Check the proof's inequalities for r >= tr C, and the projection's effect on other norms."""
     generator = seeds.generator(20250010)
     misses, kept, above, grown, spectral = 0, 0, 0, 0, []
     for _ in range(300 if small else 600):
@@ -152,7 +155,7 @@ def bounded(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def _worst() -> float:
-    """Noise that takes from the one direction of C what it puts into 1000 others."""
+    """Return the error of noise that moves one direction of C to 1000 other directions."""
     matrix, noise = np.zeros(1001), np.ones(1001)
     matrix[0], noise[0] = 5.0, -1.0
     projected = onto_simplex(matrix + noise, matrix.sum())

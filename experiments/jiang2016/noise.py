@@ -28,25 +28,25 @@ DWORK = math.sqrt(2 * math.log(1.25 / DELTA))
 
 @faulty("Wishart")
 def wishart(d: int, generator: np.random.Generator) -> Matrix:
-    """Algorithm 2: W_d(d + 1, 3/(2 epsilon) I)."""
+    """Draw the noise of Algorithm 2: W_d(d + 1, 3/(2 epsilon) I)."""
     normals = generator.standard_normal((d, d + 1))
     return WISHART_SCALE * (normals @ normals.T)
 
 
 def _gaussian(scale: float, d: int, generator: np.random.Generator) -> Matrix:
-    """Independent normals on the upper triangle, all with the same standard deviation."""
+    """Draw independent normals on the upper triangle, all with the same standard deviation."""
     upper = np.triu(generator.standard_normal((d, d)))
     return scale * (upper + np.triu(upper, 1).T)
 
 
 @faulty("Dwork et al. 2014")
 def dwork(d: int, generator: np.random.Generator) -> Matrix:
-    """Dwork et al. 2014, Algorithm 1: deviation sqrt(2 ln(1.25/delta))/epsilon."""
+    """Draw noise of Algorithm 1 of Dwork et al. 2014: deviation sqrt(2 ln(1.25/delta))/epsilon."""
     return _gaussian(DWORK, d, generator)
 
 
 def blum_deviation(d: int) -> float:
-    """SuLQ with the constants that Chaudhuri, Sarwate and Sinha (2012) give it."""
+    """Return SuLQ's deviation with the constants of Chaudhuri, Sarwate and Sinha (2012)."""
     entries = (d * d + d) / (2 * math.sqrt(2 * math.pi) * DELTA)
     return (d + 1) * math.sqrt(2 * math.log(entries)) + 1
 
@@ -64,7 +64,7 @@ def _law(mechanism: Laplace | Gaussian | MatrixLaplace, d: int, budget: Budget) 
 
 @faulty("Laplace (paper)")
 def laplace(d: int, generator: np.random.Generator) -> Matrix:
-    """Algorithm 1: 2d/epsilon on every entry of the upper triangle."""
+    """Draw the noise of Algorithm 1: scale 2d/epsilon on every entry of the upper triangle."""
     law = _law(Laplace(trace_share=0.0, paper_constants=True), d, PureDP(1.0))
     return law.simulate(generator)
 

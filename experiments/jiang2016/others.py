@@ -26,7 +26,7 @@ POWERS = (1, 2, 4, 8)  # iterations of the power method; the best of them counts
 
 
 def cited(small: bool) -> dict[str, Finding]:
-    """The two mechanisms of section 2, by their exact losses."""
+    """Check the two mechanisms of section 2 by their exact losses."""
     outputs = np.linspace(-TRUNCATION, TRUNCATION, 2001)
     scale = factor("Laplace mechanism")
     lost = float(np.abs(np.abs(outputs) - np.abs(outputs - 1)).max() / scale)
@@ -44,7 +44,7 @@ def cited(small: bool) -> dict[str, Finding]:
 
 
 def perturbation(small: bool) -> dict[str, Finding]:
-    """Davis and Kahan's and Weyl's inequalities on random matrices."""
+    """Check the inequalities of Davis and Kahan and of Weyl on random matrices."""
     generator, turned, moved = seeds.generator(20160010), 0.0, 0.0
     for _ in range(200 if small else 2000):
         d = int(generator.integers(2, 12))
@@ -67,7 +67,7 @@ def perturbation(small: bool) -> dict[str, Finding]:
 
 
 def theorem8(small: bool) -> Finding:
-    """PPCA draws v from exp(n v'Av / 2): how often it is far from the leading eigenvector."""
+    """Measure how often PPCA draws v from exp(n v'Av / 2) far from the leading eigenvector."""
     trials, failing, spare, ratios = 100 if small else 400, 0, [], []
     for d, rho, eta in product((3, 10, 30), (0.7072, 0.9, 0.99), (0.2, 0.05)):
         reading = sample_sizes(d, rho, eta)["by Lemma 1"]
@@ -92,7 +92,7 @@ def theorem8(small: bool) -> Finding:
 
 
 def _size_of_ppca(d: int, rho: float, eta: float, largest: float) -> float:
-    """Theorem 8's n eps (lambda_1 - lambda_2); `largest` is lambda_1 over the gap."""
+    """Return Theorem 8's n eps (lambda_1 - lambda_2); `largest` is lambda_1 over the gap."""
     return (math.log(1 / eta) + d * math.log(4 * largest / (1 - rho**2))) / (1 - rho)
 
 
@@ -107,13 +107,15 @@ def packing(d: int, sine: float) -> float:
 
 
 def least_error(d: int) -> tuple[float, int]:
-    """An error that every 1-DP mechanism has with probability 1/2 for some line, and its rows.
+    """Return an error that every 1-DP mechanism has for some line, and its number of rows.
 
-    Let A = r y y' (r rows y), with y in a packing of N lines. For every s,
-    ||A - s z z'|| >= r sin(y, z). Suppose that the error is below r `sine` with probability above
-    1/2 for all N lines. Then z is within `sine` of y with this probability. By group privacy, z is
-    in each of the N disjoint caps with probability above exp(-r)/2. These probabilities sum to more
-    than N exp(-r)/2, which is at least 1 for r <= log(N/2): a contradiction.
+    The mechanism has this error with probability 1/2.
+
+    Let A = r y y' (r rows y), with y in a packing of N lines. For every s, ||A - s z z'|| >= r
+    sin(y, z). Suppose that the error is below r `sine` with probability above 1/2 for all N lines.
+    Then z is within `sine` of y with this probability. By group privacy, z is in each of the N
+    disjoint caps with probability above exp(-r)/2. These probabilities sum to more than N
+    exp(-r)/2, which is at least 1 for r <= log(N/2): a contradiction.
     """
     found = [(s, math.floor(packing(d, s) - math.log(2))) for s in np.linspace(0.01, 0.49, 49)]
     sine, rows = max(found, key=lambda pair: pair[0] * pair[1])
@@ -121,7 +123,7 @@ def least_error(d: int) -> tuple[float, int]:
 
 
 def theorem10(small: bool) -> dict[str, Finding]:
-    """Errors of rank 1 beside what no pure mechanism can be below."""
+    """Compare errors of rank 1 with a lower bound for all pure mechanisms."""
     orders, repeats = (10, 20, 50, 100), 11 if small else 41
     generator, ratios = seeds.generator(20160011), {"matrix Laplace": [], "PPCA": []}
     for d in orders:
@@ -141,7 +143,7 @@ def theorem10(small: bool) -> dict[str, Finding]:
         for name, found in errors.items():
             ratios[name].append(float(np.median(found)) / bound)
     bounds = [least_error(d)[0] / d for d in orders]
-    told = "; ".join(
+    reported = "; ".join(
         f"{name} {min(found):.1f} to {max(found):.1f}" for name, found in ratios.items()
     )
     packed = [
@@ -153,7 +155,7 @@ def theorem10(small: bool) -> dict[str, Finding]:
         ),
         "theorem10-lower": Finding(
             f"proved: {min(bounds):.3f} to {max(bounds):.3f} d/eps at d = "
-            f"{', '.join(map(str, orders))}, k = 1; median error over it: {told}",
+            f"{', '.join(map(str, orders))}, k = 1; median error over it: {reported}",
             min(min(found) for found in ratios.values()) >= 1,
         ),
         "lemma5": Finding(
@@ -165,18 +167,18 @@ def theorem10(small: bool) -> dict[str, Finding]:
 
 
 def _excess(truth: Matrix, noise: Matrix, k: int) -> float:
-    """||A - A_k^||_2 - lambda_(k+1) for a diagonal A of descending entries."""
+    """Return ||A - A_k^||_2 - lambda_(k+1) for a diagonal A of descending entries."""
     values, vectors = np.linalg.eigh(truth + noise)
     kept = vectors[:, -k:] * values[-k:] @ vectors[:, -k:].T
     return spectral_norm(truth - kept) - float(truth[k, k])
 
 
 def power_method(truth: Matrix, k: int, steps: int, generator: np.random.Generator) -> float:
-    """Excess of Hardt and Price's noisy power method with Laplace noise, in its favor.
+    """Return the excess of Hardt and Price's noisy power method with Laplace noise, in its favor.
 
-    (eps, 0)-DP: for orthonormal X with k columns ||(v v' - u u') X||_1 <= |v|_1 |X'v|_1 +
-    |u|_1 |X'u|_1 <= 2 sqrt(d k), and `steps` steps share epsilon. What it spans is used with the
-    best values, which are not private.
+    The method is (eps, 0)-DP: for orthonormal X with k columns, ||(v v' - u u') X||_1 is at most
+    |v|_1 |X'v|_1 + |u|_1 |X'u|_1 <= 2 sqrt(d k), and `steps` steps share epsilon. The span is
+    combined with the best values, which are not private.
     """
     d = len(truth)
     scale = 2 * math.sqrt(d * k) * steps
@@ -188,7 +190,7 @@ def power_method(truth: Matrix, k: int, steps: int, generator: np.random.Generat
 
 
 def against_power_method(small: bool) -> Finding:
-    """Excess over lambda_(k+1) of additive noise and of the power method."""
+    """Compare the excess over lambda_(k+1) of additive noise and of the power method."""
     generator = seeds.generator(20160012)
     orders, ranks, repeats = (20, 50, 100), (2, 4, 8), 3 if small else 15
     found: dict[str, list[float]] = {name: [] for name in ("power method", *LAWS)}
@@ -205,10 +207,10 @@ def against_power_method(small: bool) -> Finding:
             )
     cells = len(found["power method"])
     won = {name: sum(np.array(found[name]) < np.array(found["power method"])) for name in LAWS}
-    told = ", ".join(f"{name} {np.median(list(each)):.3g}" for name, each in found.items())
+    reported = ", ".join(f"{name} {np.median(list(each)):.3g}" for name, each in found.items())
     return Finding(
         f"less with Wishart on {won['Wishart']}, with matrix Laplace on {won['matrix Laplace']} of "
-        f"{cells} cells; median excess: {told}",
+        f"{cells} cells; median excess: {reported}",
         bool(won["Wishart"] == cells),
     )
 

@@ -47,17 +47,17 @@ class Frequency:
         return math.sqrt(self.rate * (1 - self.rate) / self.runs)
 
     def lower(self) -> float:
-        """Clopper-Pearson lower limit, above the probability in 1 of 10^6 cases."""
+        """Return the Clopper-Pearson lower limit, above the probability in 1 of 10^6 cases."""
         test = binomtest(self.hits, self.runs, alternative="greater")
         return float(test.proportion_ci(confidence_level=1 - SURE).low)
 
     def p_value(self) -> float:
-        """Of the formula."""
+        """Return the p-value of the formula."""
         return float(binomtest(self.hits, self.runs, self.formula).pvalue)
 
 
 def change(neighbors: Neighbors, d: int) -> Matrix:
-    """A' - A where A' has the row e1 more, or has it in place of e2."""
+    """Return A' - A, where A' also has the row e1, or has e1 in place of e2."""
     found = np.zeros((d, d))
     found[0, 0] = 1.0
     if neighbors == Neighbors.REPLACE_ONE:
@@ -66,7 +66,7 @@ def change(neighbors: Neighbors, d: int) -> Matrix:
 
 
 def frequencies(runs: int, generator: np.random.Generator) -> list[Frequency]:
-    """The attack at d = 2, 5 and 20 together, as its success depends on none."""
+    """Measure the attack at d = 2, 5 and 20; its success does not depend on the matrix or on d."""
     noise = {d: np.stack([wishart(d, generator) for _ in range(runs)]) for d in ORDERS}
     known = sum(_indefinite(draws) for draws in noise.values())
     found = []

@@ -15,11 +15,12 @@ BATCH = 1 << 14
 
 
 def largest_loss(d: int, off_diagonal: float) -> float:
-    """Weighted l1 norm of D = vv' - uu', at its largest over v and u in the unit ball.
+    """Return the largest weighted l1 norm of D = vv' - uu' over v and u in the unit ball.
 
-    The norm is sum_i |D_ii| + 2 `off_diagonal` sum_(i<j) |D_ij|, the largest <T, D> over
-    T_ii = S_ii, T_ij = `off_diagonal` S_ij with S a sign matrix; and v'Tv - u'Tu is at most
-    max(l_max, 0) - min(l_min, 0) of T's eigenvalues, reached by the eigenvectors.
+    The norm is sum_i |D_ii| + 2 `off_diagonal` sum_(i<j) |D_ij|. It is the largest <T, D> over
+    matrices T with T_ii = S_ii and T_ij = `off_diagonal` S_ij, where S is a sign matrix. The
+    difference v'Tv - u'Tu is at most max(l_max, 0) - min(l_min, 0) of T's eigenvalues. The
+    eigenvectors reach this bound.
     """
     rows, columns = np.triu_indices(d)
     weights = np.where(rows == columns, 1.0, off_diagonal)
@@ -36,7 +37,7 @@ def largest_loss(d: int, off_diagonal: float) -> float:
 
 
 def nuclear_norms(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """||vv' - uu'||_* for pairs of vectors in the unit ball, half of them of norm 1."""
+    """Return ||vv' - uu'||_* for pairs of vectors in the unit ball, half of them of norm 1."""
     found = []
     for d in (2, 3, 5, 20):
         pairs = generator.standard_normal((count, 2, d))

@@ -29,7 +29,7 @@ def leading(matrix: Matrix, k: int) -> Matrix:
 
 
 def looseness(spectrum: NDArray[np.float64], noise: Matrix, k: int) -> float:
-    """Left over right side of Theorem 6, for a descending spectrum whose eigenvectors are e_i."""
+    """Return the ratio of Theorem 6's sides, for a descending spectrum with eigenvectors e_i."""
     truth = np.diag((np.arange(len(spectrum)) < k).astype(float))
     moved = np.linalg.norm(truth - leading(np.diag(spectrum) + noise, k))
     gap = spectrum[k - 1] - spectrum[k]
@@ -37,7 +37,7 @@ def looseness(spectrum: NDArray[np.float64], noise: Matrix, k: int) -> float:
 
 
 def theorem6(small: bool, folder: Path) -> Finding:
-    """Random noise at gaps of 1 to 10 times the least allowed, and the worst 2 x 2 noise."""
+    """Compare random noise at gaps of 1 to 10 times the least gap, and the worst 2 x 2 noise."""
     generator = seeds.generator(20160006)
     ratios: dict[str, list[float]] = {name: [] for name in LAWS}
     for name, draw in LAWS.items():
@@ -73,7 +73,7 @@ def theorem6(small: bool, folder: Path) -> Finding:
 
 
 def sample_sizes(d: int, rho: float, eta: float) -> dict[str, float]:
-    """Values of n epsilon (lambda_1 - lambda_2) of Theorem 7, in the three readings."""
+    """Return n epsilon (lambda_1 - lambda_2) of Theorem 7 in the three readings."""
     log = math.log(d / eta)
     common, root = 2 * (1 - rho**2), 2 * (d + 1) * (d + 2) * log
     return {
@@ -109,7 +109,7 @@ def needed(noise: Matrix, rho: float) -> float:
 
 
 def tables(d: int, gap: float) -> Iterator[NDArray[np.float64]]:
-    """Spectra over the gap: one direction above equal ones; two leading ones; geometric."""
+    """Yield spectra over the gap: one leading direction, two leading directions, geometric."""
     flat = np.zeros(d)
     flat[0] = 1.0
     yield flat
@@ -120,7 +120,10 @@ def tables(d: int, gap: float) -> Iterator[NDArray[np.float64]]:
 
 
 def theorem7(small: bool, folder: Path) -> Finding:
-    """Success at the n of each reading, over spectra, gaps, d, rho and eta; rows really needed."""
+    """Measure the success at the n of each reading, over spectra, gaps, d, rho and eta.
+
+    Also estimate the number of rows that are needed.
+    """
     generator = seeds.generator(20160007)
     trials = 60 if small else 300
     failing, worst, cells = [], 0.0, 0
@@ -160,7 +163,7 @@ def _failures(spectrum: NDArray[np.float64], draws: list[Matrix], rho: float) ->
 
 
 def rows_figure(generator: np.random.Generator, small: bool, folder: Path) -> str:
-    """Rows needed against 1 - rho^2, for the Wishart and the matrix Laplace noise, at d = 30."""
+    """Draw the needed rows against 1 - rho^2 for Wishart and matrix Laplace noise, at d = 30."""
     d, eta, trials = 30, 0.05, 40 if small else 200
     lost = np.geomspace(0.003, 0.5, 8)
     rhos = np.sqrt(1 - lost)
@@ -188,7 +191,7 @@ def rows_figure(generator: np.random.Generator, small: bool, folder: Path) -> st
 
 
 def theorem9(small: bool, folder: Path) -> Finding:
-    """||A - A_k^|| - lambda_(k+1) against d and k, for spectra 8 d/j, matrix not divided by n."""
+    """Fit ||A - A_k^|| - lambda_(k+1) against d and k, for spectra 8 d/j; A is not divided by n."""
     generator = seeds.generator(20160009)
     orders = (20, 50, 100, 200)
     ranks = (4, 8, 16)

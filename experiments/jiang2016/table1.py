@@ -28,7 +28,7 @@ Norms = dict[str, dict[int, np.ndarray]]
 
 
 def simulate(small: bool) -> Norms:
-    """Spectral norms of independent draws, for each law and d."""
+    """Simulate the spectral norms of independent draws, for each distribution and d."""
     orders = (2, 3, 5, 10, 20, 50, 100, 200) if small else (2, 3, 5, 10, 20, 50, 100, 200, 400)
     largest = 100 if small else 400
     generator = seeds.generator(20160002)
@@ -50,7 +50,7 @@ def means(norms: Norms, name: str) -> dict[int, Mean]:
 
 
 def exponent(norms: Norms, name: str) -> Slope:
-    """Log-log slope from d = 50 on, where the corrections of finite d change it by under 0.03."""
+    """Fit the log-log slope from d = 50 on; corrections of finite d change it by less than 0.03."""
     found = {d: mean for d, mean in means(norms, name).items() if d >= FITTED_FROM}
     return log_slope(list(found), list(found.values()))
 
@@ -58,10 +58,10 @@ def exponent(norms: Norms, name: str) -> Slope:
 def growth(
     norms: Norms, name: str, expected: float, edge: float, upper: float | None = None
 ) -> Finding:
-    """Whether the slope is the exponent expected, or lies between that and `upper`.
+    """Check whether the slope is the expected exponent, or lies between it and `upper`.
 
-    And whether the norm at the largest d is `edge`, where the spectrum ends in the limit, times
-    the power of d.
+    Also check whether the norm at the largest d is `edge` times the power of d. The spectrum ends
+    at `edge` in the limit.
     """
     slope = exponent(norms, name)
     holds = slope.near(expected, EXPONENT_TOLERANCE)
@@ -76,7 +76,7 @@ def growth(
 
 
 def logarithm(norms: Norms) -> Finding:
-    """Whether the Wishart's norm has a term d log d beside d and the edge's term d^(1/3)."""
+    """Check whether the Wishart's norm has a term d log d beside d and the edge's term d^(1/3)."""
     found = {d: mean for d, mean in means(norms, "Wishart").items() if d >= 5}
     d = np.array(list(found), float)
     terms = WISHART_SCALE * np.column_stack([d, np.cbrt(d), d * np.log(d)])
@@ -94,7 +94,7 @@ def logarithm(norms: Norms) -> Finding:
 
 
 def upper_bound(norms: Norms) -> Finding:
-    """O(d log d) as an upper bound: the ratio must not grow."""
+    """Check O(d log d) as an upper bound: the ratio must not grow."""
     found = {d: mean for d, mean in means(norms, "Wishart").items() if d >= FITTED_FROM}
     ratios = [
         Mean(m.value / (d * math.log(d)), m.error / (d * math.log(d))) for d, m in found.items()
@@ -110,7 +110,7 @@ def upper_bound(norms: Norms) -> Finding:
 
 
 def less_than_laplace(norms: Norms) -> Finding:
-    """Whether the Wishart's norm is below the Laplace mechanism's at every d."""
+    """Check whether the Wishart's norm is below the Laplace mechanism's at every d."""
     ours, papers, tight = (
         means(norms, name) for name in ("Wishart", "Laplace (paper)", "Laplace (dpcov)")
     )
@@ -157,7 +157,7 @@ def crossing(norms: Norms) -> Finding:
 
 
 def tail(norms: Norms) -> Finding:
-    """Lemma 1: lambda_1(W) exceeds the bound with probability at most eta = d exp(-theta)."""
+    """Check Lemma 1: lambda_1(W) exceeds the bound with probability at most eta = d exp(-theta)."""
     etas = (0.5, 0.05, 0.01)
     reached, checked, ratios, smallest = 0, 0, [], 1.0
     for d, draws in norms["Wishart"].items():

@@ -88,7 +88,7 @@ class Runs:
 
 
 def rows_needed(sizes: Iterable[int], errors: Iterable[float], goal: float) -> float:
-    """Where the falling line through (size, error), straight in logarithms, meets the goal."""
+    """Return the size at which the line through (size, error) in logarithms reaches the goal."""
     x, y = np.log(list(sizes)), np.log(list(errors))
     falling = np.minimum.accumulate(y)
     return float(np.exp(np.interp(-np.log(goal), -falling, x, left=np.nan, right=np.nan)))

@@ -13,10 +13,10 @@ from dpcov.core.privacy import gaussian_mu
 
 
 def groups_needed(d: int, epsilon: float, delta: float) -> float:
-    """Votes that rise above the threshold of d stability histograms released together.
+    """Return the votes that exceed the threshold of d stability histograms released together.
 
-    Each of d counts changes by one vote in two bins: l2 sensitivity sqrt(2 d). A lonely bin shows
-    with probability at most p in all.
+    Each of d counts changes by one vote in two bins, so the l2 sensitivity is sqrt(2 d). A bin with
+    one vote is published with total probability at most p.
     """
     lonely = delta / (2 * (1 + math.exp(epsilon)))
     spread = math.sqrt(2 * d) / gaussian_mu(epsilon, delta / 2)

@@ -20,12 +20,12 @@ Matrix = NDArray[np.float64]
 
 
 def moment_ratio(values: Matrix, weights: Matrix, order: int) -> float:
-    """E X^2k / (E X^2)^k of a law on finitely many numbers."""
+    """Return E X^2k / (E X^2)^k of a distribution on finitely many numbers."""
     return float(weights @ values ** (2 * order) / (weights @ values**2) ** order)
 
 
 def pairs(values: Matrix, weights: Matrix) -> tuple[Matrix, Matrix]:
-    """The law of (X - X') / sqrt(2)."""
+    """Return the distribution of (X - X') / sqrt(2)."""
     apart = (values[:, None] - values[None, :]).ravel() / math.sqrt(2)
     return apart, np.outer(weights, weights).ravel()
 
@@ -53,9 +53,9 @@ def moments() -> dict[str, Finding]:
 
 
 def radius() -> Finding:
-    """Bias of Algorithm 2's printed radius, which does not depend on a; d = 1, k = 2.
+    """Compute the bias of Algorithm 2's printed radius, which does not depend on a; d = 1, k = 2.
 
-    Rows +-x with probability q / 2 each, else 0, of second moment 1: C_4 = 1 / q.
+    Rows are +-x with probability q / 2 each, else 0. Their second moment is 1, so C_4 = 1 / q.
     """
     a, q = 0.1, 0.1
     x2 = 1 / q
@@ -71,7 +71,10 @@ def radius() -> Finding:
 
 
 def noise() -> dict[str, Finding]:
-    """Cost in zCDP of Gaussian orthogonal noise, sigma = g^2 / (n sqrt(rho)); rho = g^2 / n = 1."""
+    """Compute the zCDP cost of Gaussian orthogonal noise.
+
+    The noise has sigma = g^2 / (n sqrt(rho)) with rho = g^2 / n = 1.
+    """
     generator = seeds.generator(20210001)
     worst = {"diagonal": 0.0, "triangle": 0.0}
     pairs_of_rows = [np.eye(3)[:2], np.array([[1.0, 0, 0], [0, 0, 0]])]
@@ -100,7 +103,7 @@ def noise() -> dict[str, Finding]:
 
 
 def spectrum_after(sigma: Matrix, noisy: Matrix, slack: float, clamp: bool) -> Matrix:
-    """Eigenvalues of A' sigma A'' after a step from the identity."""
+    """Return the eigenvalues of A' sigma A'' after a step from the identity."""
     values, vectors = np.linalg.eigh(noisy)
     if clamp:
         values = np.clip(values, 0.05 + slack, 1 - slack)
@@ -109,7 +112,7 @@ def spectrum_after(sigma: Matrix, noisy: Matrix, slack: float, clamp: bool) -> M
     return np.linalg.eigvalsh(shape @ sigma @ shape.T)
 
 
-def looks(count: int) -> Iterator[tuple[Matrix, Matrix, float]]:
+def steps_of(count: int) -> Iterator[tuple[Matrix, Matrix, float]]:
     """Draw moments with spectrum in [0, 1], and estimates of them with spectral error exactly s."""
     generator = seeds.generator(20210002)
     for _ in range(count):
@@ -125,7 +128,7 @@ def clamp(small: bool) -> dict[str, Finding]:
     norm = float(spectrum_after(*example, clamp=True)[-1])
     count = 2000 if small else 20_000
     worst, broken, kept = 0.0, 0, True
-    for sigma, noisy, slack in looks(count):
+    for sigma, noisy, slack in steps_of(count):
         largest = float(spectrum_after(sigma, noisy, slack, clamp=True)[-1])
         worst, broken = max(worst, largest), broken + (largest > 1 + 1e-9)
         repaired = spectrum_after(sigma, noisy, slack, clamp=False)
@@ -148,7 +151,7 @@ def clamp(small: bool) -> dict[str, Finding]:
 
 
 def wrong_side() -> Finding:
-    """Three exact steps on an ill-conditioned matrix, undone by A^-1 M A^-1 and by A^-1 M A^-T."""
+    """Compare A^-1 M A^-1 and A^-1 M A^-T after three exact steps on an ill-conditioned matrix."""
     turn = np.linalg.qr(seeds.generator(20210003).normal(size=(4, 4)))[0]
     sigma = (turn * np.geomspace(1e-4, 1, 4)) @ turn.T
     shape = np.eye(4)
@@ -171,7 +174,7 @@ def wrong_side() -> Finding:
 
 
 def conversion() -> Finding:
-    """Rho that keeps (eps, delta): by the cited lemma, and exactly for Gaussian mechanisms."""
+    """Compare the rho for (eps, delta) by the cited lemma with the exact rho of Gaussian noise."""
     ratios = []
     for epsilon, delta in ((1.0, 1e-6), (1.0, 1e-5), (0.5, 1e-6), (5.0, 1e-6)):
         log = math.log(1 / delta)

@@ -61,7 +61,7 @@ def released(
 
 
 def unbounded(rows: Matrix, seed: int, bound: float = BOUND) -> Matrix:
-    """The second moment, of infinities where the mechanism refuses."""
+    """Return the second moment, or infinities if the mechanism refuses."""
     n, d = rows.shape
     budget = faults.budget(BUDGET, NAME, d, n)
     try:
@@ -76,9 +76,9 @@ def distance(drawn: Table, found: Matrix) -> float:
 
 
 def end_to_end(small: bool, folder: Path) -> dict[str, Finding]:
-    """Errors at d = 3, 4, 6 and condition numbers up to 1e10, beside the non-private ones."""
+    """Measure errors at d = 3, 4, 6 and condition numbers up to 1e10, and non-private errors."""
     conditions, repeats = ((1e10,), 1) if small else ((1.0, 1e2, 1e5, 1e10), 3)
-    told, worst = [], 0.0
+    reported, worst = [], 0.0
     for d in (3, 4, 6):
         errors = []
         for condition in conditions:
@@ -89,18 +89,18 @@ def end_to_end(small: bool, folder: Path) -> dict[str, Finding]:
         ours, plain = np.median(errors, axis=0)
         worst = max(worst, float(ours / plain))
         largest = max(private / other for private, other in errors)
-        told.append(
+        reported.append(
             f"{ours:.4f} (non-private {plain:.4f}, largest ratio {largest:.1f}; d = {d}, "
             f"{least(d)} rows)"
         )
     return {
-        "unbounded": Finding("median error " + ", ".join(told), worst <= 1.5),
+        "unbounded": Finding("median error " + ", ".join(reported), worst <= 1.5),
         "zero-eigenvalue": zero_eigenvalue(1 if small else 3),
     }
 
 
 def zero_eigenvalue(repeats: int) -> Finding:
-    """Three directions of a condition number of 1e4, and a fourth column that depends on two."""
+    """Measure a condition number of 1e4, with a fourth column that depends on two others."""
     errors, far, leak = [], [], 0.0
     for seed in range(repeats):
         drawn = table("normal", least(4), 3, 1e4, seed)
@@ -120,7 +120,7 @@ def zero_eigenvalue(repeats: int) -> Finding:
 
 
 def table_1(small: bool, folder: Path) -> dict[str, Finding]:
-    """The three terms of the row for approximate privacy."""
+    """Check the three terms of the row for approximate privacy."""
     orders, budgets = (4, 8, 16, 32), (0.5, 1.0, 2.0)
     groups = [Mean(d * least(d, ApproxDP(1.0, 1e-6)), 0.0) for d in orders]
     by_budget = [Mean(least(6, ApproxDP(epsilon, 1e-6)), 0.0) for epsilon in budgets]
@@ -150,12 +150,12 @@ def table_1(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def _beyond_sampling(drawn: Table, seed: int) -> float:
-    """Distance from the rows' own second moment, where the covariance is the identity."""
+    """Return the distance from the rows' own second moment; the covariance is the identity."""
     return float(np.linalg.norm(unbounded(drawn.rows, seed) - drawn.plain()))
 
 
 def groups_of(spectrum: Vector, count: int, seed: int) -> Matrix:
-    """(t, d, d) covariances of groups of normal rows."""
+    """Return (t, d, d) covariances of groups of normal rows."""
     generator = seeds.generator(20210004, seed)
     d = len(spectrum)
     turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
@@ -164,7 +164,7 @@ def groups_of(spectrum: Vector, count: int, seed: int) -> Matrix:
 
 
 def theorem_31(small: bool) -> Finding:
-    """Eigenvalues by votes, over the true ones."""
+    """Compare eigenvalues from votes with the true ones."""
     worst = 1.0
     for d in (3, 6, 12):
         right = EigenvalueEstimator(d, 0.3, 1e-6)
@@ -183,17 +183,17 @@ def theorem_31(small: bool) -> Finding:
 
 
 def theorem_51(small: bool) -> Finding:
-    """lambda_(k+1) over lambda_1 after the coarse step, over its bound gamma_bar^2 / 40.
+    """Compare lambda_(k+1) over lambda_1 after the coarse step with its bound gamma_bar^2 / 40.
 
-    Spectra (1, .., gamma_bar^2) and gamma^2 below; gamma_hat within a factor 2 of gamma, so
-    that groups are averaged as for a gap of (2 gamma_hat)^2.
+    The spectra are (1, .., gamma_bar^2) and gamma^2 below. gamma_hat is within a factor 2 of gamma,
+    so groups are averaged as for a gap of (2 gamma_hat)^2.
     """
     least_ratio, cells = math.inf, 0
     for d, k in ((3, 1), (6, 2), (6, 4)):
         right = SubspaceRecovery.of(1.0, 1e-6, SIZE, None, 5)
         given = SubspaceRecovery(right.test, right.mu / faults.factor("subspace", d), SIZE)
         for gamma in (1e-2, 1e-5):
-            for told in (0.5, 1.0, 2.0):
+            for reported in (0.5, 1.0, 2.0):
                 bar = 0.5
                 above = np.linspace(1, bar**2, k) if k > 1 else np.ones(1)
                 spectrum = np.append(above, above[-1] * gamma**2 * np.ones(d - k))
@@ -201,10 +201,10 @@ def theorem_51(small: bool) -> Finding:
                 generator = seeds.generator(20210004, d + k)
                 turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
                 try:
-                    basis = given(found, k, 2 * told * gamma, seeds.entropy(k))
+                    basis = given(found, k, 2 * reported * gamma, seeds.entropy(k))
                 except MechanismRefused:
                     return Finding(f"refused at d = {d}, k = {k}", holds=False)
-                shape = coarse(basis, told * gamma)
+                shape = coarse(basis, reported * gamma)
                 after = np.linalg.eigvalsh(shape @ (turn * spectrum) @ turn.T @ shape.T)[::-1]
                 least_ratio = min(least_ratio, float(after[k] / after[0] / (bar**2 / 40)))
                 cells += 1
@@ -212,7 +212,7 @@ def theorem_51(small: bool) -> Finding:
 
 
 def theorem_52(small: bool) -> Finding:
-    """lambda_d over lambda_1 after the fine step, over gamma_bar^2 = 1/(16 * 1000)."""
+    """Compare lambda_d over lambda_1 after the fine step with gamma_bar^2 = 1/(16 * 1000)."""
     least_ratio = math.inf
     for d in (3, 6, 12):
         lattice = Lattice(d, 1.0).relative()
@@ -243,7 +243,7 @@ def steps(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def pure(small: bool, folder: Path) -> dict[str, Finding]:
-    """Student's t with 5 degrees of freedom by what `auto` takes at epsilon = 1."""
+    """Measure `auto` at epsilon = 1 on Student's t with 5 degrees of freedom."""
     sizes = tuple(125 * 2**k for k in range(0, 13, 2 if small else 1))
     repeats = 1 if small else 3
 
@@ -272,7 +272,7 @@ def pure(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def _pure(rows: Matrix, seed: int) -> Matrix:
-    """What `auto` takes at epsilon = 1, rows cut to a norm of 3 sqrt(d), Sigma <= I."""
+    """Run the choice of `auto` at epsilon = 1, with rows clipped to norm 3 sqrt(d), Sigma <= I."""
     d, budget = rows.shape[1], PureDP(1.0)
     bound = REACHED * math.sqrt(d)
     schema = within(bound, d, radius=1.0)
@@ -280,7 +280,7 @@ def _pure(rows: Matrix, seed: int) -> Matrix:
 
 
 def cited(small: bool, folder: Path) -> dict[str, Finding]:
-    """The two mechanisms of the introduction, by their exact losses."""
+    """Check the two mechanisms of the introduction by their exact losses."""
     outputs = np.linspace(-60, 60, 400_001)
     rho, losses = 0.3, []
     deviation = 1 / math.sqrt(2 * rho)

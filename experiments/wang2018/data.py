@@ -44,14 +44,14 @@ class Table:
 
 
 def tables() -> list[Table]:
-    """Synthetic at three sizes, colon if it is here, Parkinson's."""
+    """Return synthetic tables of three sizes, colon if it exists here, and Parkinson's."""
     made = {f"synthetic r = {r:g}": partial(synthetic, r) for r in (0.5, 1.0, 1.5)}
     read = {"colon": partial(datasets.colon, GENES), "Parkinson's": parkinsons}
     return [Table(name, scaled(rows())) for name, rows in datasets.here(made | read).items()]
 
 
 def scaled(rows: Matrix) -> Matrix:
-    """Columns over their largest size, then rows over the largest norm: neither is private."""
+    """Divide columns by their largest size, then rows by the largest norm; this is not private."""
     return datasets.rows_over_largest_norm(rows / np.abs(rows).max(axis=0))
 
 
@@ -67,5 +67,5 @@ def synthetic(r: float) -> Matrix:
 
 
 def parkinsons() -> Matrix:
-    """195 recordings, 22 voice measures and the status."""
+    """Return 195 recordings with 22 voice measures and the status."""
     return datasets.parkinsons(status=True)

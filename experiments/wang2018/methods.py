@@ -45,10 +45,10 @@ def solve(moment: Matrix, rho: float) -> Matrix:
 
 
 def unsolvable(moment: Matrix, rho: float) -> bool:
-    """Whether (1) certainly has no solution: it falls without end along some v v'.
+    """Return True if (1) certainly has no solution: it falls without end along some v v'.
 
-    Along t v v' + I the objective is at most t (v'Sv + rho |v|_1^2) - log t + constant. Tried
-    with each unit vector and the lowest eigenvector.
+    Along t v v' + I the objective is at most t (v'Sv + rho |v|_1^2) - log t + constant. The
+    function tries each unit vector and the lowest eigenvector.
     """
     lowest = np.linalg.eigh(moment)[1][:, 0]
     along = float(lowest @ moment @ lowest + rho * np.abs(lowest).sum() ** 2)
@@ -61,7 +61,7 @@ def wishart(d: int, degrees: int, scale: float, generator: np.random.Generator) 
 
 
 def wishart_degrees(d: int, epsilon: float) -> int:
-    """The slides' m = d + 14/eps^2 ln(4/delta)."""
+    """Return the slides' m = d + 14/eps^2 ln(4/delta)."""
     return int(np.ceil(d + 14 / epsilon**2 * np.log(4 / DELTA)))
 
 
@@ -80,7 +80,7 @@ def gaussian(d: int, deviation: float, generator: np.random.Generator) -> Matrix
 
 
 def slides_laplace(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """S + noise as on the slides, not made semidefinite."""
+    """Return S + noise as on the slides, which is not semidefinite."""
     scale = 2 * table.d / (table.n * epsilon)
     return table.moment + laplace(table.d, scale, scale, generator)
 
@@ -104,7 +104,7 @@ def slides_wishart_approx(table: Table, epsilon: float, generator: np.random.Gen
 
 
 def slides_sulq(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """SuLQ, printed SQLU: the slides say no more, so as in Chaudhuri, Sarwate and Sinha 2012."""
+    """Return S + SuLQ's noise (printed SQLU), as in Chaudhuri, Sarwate and Sinha 2012."""
     d, n = table.d, table.n
     entries = (d * d + d) / (2 * np.sqrt(2 * np.pi) * DELTA)
     deviation = (d + 1) / (n * epsilon) * np.sqrt(2 * np.log(entries)) + 1 / (n * np.sqrt(epsilon))
@@ -112,27 +112,27 @@ def slides_sulq(table: Table, epsilon: float, generator: np.random.Generator) ->
 
 
 def tight_laplace(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """Scales of `dpcov.mechanisms.Laplace` under replace-one."""
+    """Return S + noise with the scales of `dpcov.mechanisms.Laplace` under replace-one."""
     d, unit = table.d, 1 / (table.n * epsilon)
     on = float(np.sqrt(d * (d + 1))) * unit
     return table.moment + laplace(d, on, on / np.sqrt(2), generator)
 
 
 def matrix_laplace(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """Nuclear sensitivity 2/n, so c = 1/(n eps)."""
+    """Return S + matrix Laplace noise; the nuclear sensitivity is 2/n, so c = 1/(n eps)."""
     law = WishartDifference(table.d, 1 / (table.n * epsilon))
     return table.moment + law.simulate(generator)
 
 
 def exact_gaussian(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """Orthogonal ensemble by the exact curve; Frobenius sensitivity sqrt(2)/n."""
+    """Return S + orthogonal noise by the exact curve; the Frobenius sensitivity is sqrt(2)/n."""
     deviation = np.sqrt(2) / (table.n * gaussian_mu(epsilon, DELTA))
     law = GaussianOrthogonal(table.d, Fraction(float(deviation**2)))
     return table.moment + law.simulate(generator)
 
 
 def released(table: Table, mechanism: Mechanism, budget: Budget, seed: int) -> Matrix:
-    """S from a whole release of this library, denoised by the default."""
+    """Return S from a whole release of this library, denoised by the default."""
     names = tuple(f"x{j}" for j in range(table.d))
     schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=0.0)
     rows = RememberedRows(schema, ArraySource(table.rows, names))
@@ -148,20 +148,20 @@ def released(table: Table, mechanism: Mechanism, budget: Budget, seed: int) -> M
 def output_perturbed(
     table: Table, optimum: Matrix, epsilon: float, rho: float, generator: np.random.Generator
 ) -> Matrix:
-    r"""Output perturbation made private: the solution plus matrix Laplace noise.
+    r"""Run output perturbation, made private: the solution plus matrix Laplace noise.
 
     eps-DP under replace-one, for the exact solution. Let T solve (1) for S, T' for S'. The
-    optimality condition -T^-1 + S + rho G = 0, G a subgradient of ||.||_1, times T gives
-    <S, T> + rho ||T||_1 = d, hence ||T||_2 <= ||T||_1 <= d/rho, S being semidefinite; the same for
-    T'. On the convex set ||X||_2 <= d/rho the Hessian of -log det is X^-1 (x) X^-1 >= (rho/d)^2.
+    optimality condition -T^-1 + S + rho G = 0, G a subgradient of ||.||_1, times T gives <S, T> +
+    rho ||T||_1 = d, hence ||T||_2 <= ||T||_1 <= d/rho, S being semidefinite; the same for T'. On
+    the convex set ||X||_2 <= d/rho the Hessian of -log det is X^-1 (x) X^-1 >= (rho/d)^2.
     Subtracting the two conditions and multiplying by D = T - T', with <G - G', D> >= 0,
 
         (rho/d)^2 ||D||_F^2 <= -<S - S', D> <= ||S - S'||_F ||D||_F.
 
-    ||S - S'||_F <= sqrt(2)/n when one row of norm at most 1 is replaced, so
-    ||D||_F <= sqrt(2) d^2 / (n rho^2) and ||D||_* <= sqrt(d) ||D||_F
-    = sqrt(2) d^(5/2) / (n rho^2). Matrix Laplace noise of scale c = ||D||_* / (2 eps)
-    = d^(5/2) / (sqrt(2) n eps rho^2) makes that eps-DP (`dpcov.mechanisms.MatrixLaplace`).
+    ||S - S'||_F <= sqrt(2)/n when one row of norm at most 1 is replaced, so ||D||_F <= sqrt(2) d^2
+    / (n rho^2) and ||D||_* <= sqrt(d) ||D||_F = sqrt(2) d^(5/2) / (n rho^2). Matrix Laplace noise
+    of scale c = ||D||_* / (2 eps) = d^(5/2) / (sqrt(2) n eps rho^2) makes that eps-DP
+    (`dpcov.mechanisms.MatrixLaplace`).
     """
     noise = output_noise(table, epsilon, rho).simulate(generator)
     return optimum + factor(OUTPUT, table.d, table.n) * noise
@@ -200,13 +200,13 @@ OUTPUT = "output, matrix Laplace"
 
 
 def with_noise(name: str, table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
-    """S plus a method's noise, which is as wrong as the fault in force says."""
+    """Return S plus a method's noise, scaled by the current fault."""
     noise = {**PURE, **APPROXIMATE}[name].noisy(table, epsilon, generator) - table.moment
     return table.moment + factor(name, table.d, table.n) * noise
 
 
 def moments(table: Table, epsilon: float, seed: int) -> dict[str, Matrix]:
-    """Semidefinite estimate of S by each method."""
+    """Return the semidefinite estimate of S by each method."""
     generator = seeds.generator(seed)
     found = {
         name: project(with_noise(name, table, epsilon, generator), None)

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def wishart_impossible_share(d: int, n: int, epsilon: float, draws: int, seed: int) -> float:
-    """Share of S + W, W ~ W_d(d+1, 3/(2 n eps) I), that no neighbour's S' + W can equal.
+    """Return the fraction of outputs S + W that no neighbour's S' + W can equal.
 
-    S and S' differ in one row, e_1 against e_2; S + W - S' must be semidefinite for S' + W.
+    The noise is W ~ W_d(d+1, 3/(2 n eps) I). S and S' differ in one row, e_1 against e_2; S + W -
+    S' must be semidefinite for S' + W.
     """
     generator = seeds.generator(seed)
     change = np.zeros((d, d))
@@ -35,7 +36,7 @@ def wishart_impossible_share(d: int, n: int, epsilon: float, draws: int, seed: i
 
 
 def neighbours(d: int, n: int, generator: np.random.Generator) -> tuple[Matrix, Matrix]:
-    """S and S' of two tables that differ in one row of norm 1."""
+    """Return S and S' of two tables that differ in one row of norm 1."""
     rows = generator.standard_normal((n + 1, d))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
     shared = rows[2:].T @ rows[2:]
@@ -63,20 +64,20 @@ def output_changes(rho: float, pairs: int, seed: int) -> tuple[float, float]:
 
 
 def gaussian_cost(epsilon: float) -> float:
-    """Exact delta of the slides' Gaussian noise under replace-one; theirs is `methods.DELTA`.
+    """Return the exact delta of the slides' noise under replace-one; theirs is `methods.DELTA`.
 
-    On the upper triangle e_1 e_1' - e_2 e_2' has norm sqrt(2), over n.
+    On the upper triangle, e_1 e_1' - e_2 e_2' has norm sqrt(2), over n.
     """
     deviation = factor("Gaussian (slides)") * slides_beta(1, epsilon)
     return float(gaussian_delta(np.sqrt(2) / deviation, epsilon))
 
 
 def wishart_cost(d: int, epsilon: float) -> float:
-    """Exact delta of S + W_d(m, I/n), m as on the slides, when a row of norm 1 is removed.
+    """Return the exact delta of S + W_d(m, I/n), m as on the slides, if a row of norm 1 is removed.
 
-    Equivalent to x ~ chi^2 with k = m - d + 1 degrees of freedom against x + 1 (over what the
-    fault in force multiplies the noise with). One
-    removal is a lower bound for a replacement: the new row may be 0.
+    The problem is equivalent to x ~ chi^2 with k = m - d + 1 degrees of freedom against x + 1. The
+    current fault divides this 1. A removal gives a lower bound for a replacement, because the new
+    row can be 0.
     """
     m = wishart_degrees(d, epsilon)
     k, p = m - d + 1, (m - d - 1) / 2
@@ -88,10 +89,10 @@ def wishart_cost(d: int, epsilon: float) -> float:
 
 
 def laplace_sensitivity(d: int) -> float:
-    """Largest sum over i <= j of |D_ij|, D = vv' - uu' with unit u, v, over signs of D.
+    """Return the largest sum over i <= j of |D_ij|, D = vv' - uu' with unit u, v, over signs of D.
 
-    It is the largest gap of the spectrum, counted from 0, of the matrices with +-1 on and +-1/2
-    off the diagonal.
+    It is the largest gap of the spectrum, counted from 0, of the matrices with +-1 on and +-1/2 off
+    the diagonal.
     """
     pairs = np.triu_indices(d, 1)
     best = 0.0

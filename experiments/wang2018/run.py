@@ -100,13 +100,13 @@ class Measured:
         return sorted(key for key in keys if rho is None or key[2] == rho)
 
     def wins(self, better: str, worse: str, rho: float | None = None) -> str:
-        """In how many cells the first has the smaller error, as text."""
+        """Return the number of cells in which the first has the smaller error, as text."""
         cells = self.cells(rho)
         won = sum(self.error(*cell, better) < self.error(*cell, worse) for cell in cells)
         return f"{won} of {len(cells)}"
 
     def close_cells(self, method: str) -> tuple[int, int]:
-        """How many published cells are met with the rho that suits more of them; how many."""
+        """Return how many published cells the better rho reproduces, and the number of cells."""
         met = []
         for rho in (SPARSE, DIAGONAL):
             published = [
@@ -130,7 +130,7 @@ def edge_agreement(optimum: Matrix, estimate: Matrix) -> float:
 
 
 def bound_ratio(moment: Matrix, noisy: Matrix, optimum: Matrix, estimate: Matrix) -> float:
-    """||Theta_hat - Theta||_F / max ||.||_2^2, over ||S_hat - S||_F: at most 1 by the theorems."""
+    """Return ||Theta_hat - Theta||_F / max ||.||_2^2 over ||S_hat - S||_F, which is at most 1."""
     largest = max(np.linalg.norm(optimum, 2), np.linalg.norm(estimate, 2)) ** 2
     change = np.linalg.norm(estimate - optimum) / largest
     return float(change / np.linalg.norm(noisy - moment))

@@ -32,7 +32,7 @@ PENALTIES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def relative(table: Table, method: str, epsilon: float, rho: float, repeats: int) -> float:
-    """Mean relative error of the solution, S made semidefinite."""
+    """Return the mean relative error of the solution, with S made semidefinite."""
     optimum = solve(table.moment, rho)
     errors = []
     for seed in range(repeats):
@@ -42,7 +42,7 @@ def relative(table: Table, method: str, epsilon: float, rho: float, repeats: int
 
 
 def own_size(repeats: int) -> Finding:
-    """How many of the printed numbers for Parkinson's one penalty meets."""
+    """Count the printed numbers for Parkinson's that one penalty reproduces."""
     table = Table("Parkinson's", scaled(parkinsons()))
     met = {}
     for rho in PENALTIES:
@@ -61,22 +61,22 @@ def own_size(repeats: int) -> Finding:
 
 
 def sulq_order(repeats: int) -> Finding:
-    """SuLQ between the slides' Gaussian noise and their Wishart noise, on Parkinson's."""
+    """Check whether SuLQ is between the slides' Gaussian and Wishart noise, on Parkinson's."""
     table = Table("Parkinson's", scaled(parkinsons()))
-    told, holds = [], True
+    reported, holds = [], True
     for epsilon in EPSILONS:
         low, middle, high = (
             relative(table, name, epsilon, SPARSE, repeats)
             for name in (GAUSSIAN, SULQ, WISHART_APPROXIMATE)
         )
-        told.append(f"{low:.2f}, {middle:.2f}, {high:.2f} (eps = {epsilon:g})")
+        reported.append(f"{low:.2f}, {middle:.2f}, {high:.2f} (eps = {epsilon:g})")
         holds &= low < middle < high
-    return Finding("Gaussian, SuLQ, Wishart: " + "; ".join(told), holds)
+    return Finding("Gaussian, SuLQ, Wishart: " + "; ".join(reported), holds)
 
 
 def sulq_not_available(repeats: int) -> Finding:
-    """How often S plus SuLQ's noise leaves no solution, by table and penalty."""
-    told, apart = [], False
+    """Measure how often S plus SuLQ's noise has no solution, by table and penalty."""
+    reported, apart = [], False
     for rho in (SPARSE, DIAGONAL):
         shares = {
             table.name: np.mean(
@@ -88,16 +88,16 @@ def sulq_not_available(repeats: int) -> Finding:
             )
             for table in tables()
         }
-        told.append(
+        reported.append(
             ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
             + f" at rho = {rho:g}"
         )
         apart |= shares.pop("Parkinson's") == 0 and min(shares.values()) > 0
-    return Finding("without a solution: " + "; ".join(told), bool(apart))
+    return Finding("without a solution: " + "; ".join(reported), bool(apart))
 
 
 def sulq_private() -> Finding:
-    """What SuLQ's deviation could be over what it is, by the exact curve, n = 1."""
+    """Compare SuLQ's deviation with the deviation by the exact curve, n = 1."""
     ratios = []
     for d in (2, 10, 50):
         entries = (d * d + d) / (2 * np.sqrt(2 * np.pi) * DELTA)
@@ -111,7 +111,7 @@ def sulq_private() -> Finding:
 
 
 def output_error(repeats: int) -> Finding:
-    """Growth with d of the Frobenius norm of Algorithm 1's noise, over 1/(n eps rho^2)."""
+    """Fit the growth with d of the Frobenius norm of Algorithm 1's noise, over 1/(n eps rho^2)."""
     generator, orders = seeds.generator(2018), (20, 40, 80, 160)
     means = [
         Mean.of(

@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.mechanisms import MECHANISMS
+from dpcov.mechanisms import MECHANISMS, options_of
 from dpcov.mechanisms.additive import Calibration
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -37,7 +37,7 @@ class Budgets:
 
 
 def pure(smaller_variance=None):
-    """Budgets of a mechanism that gives pure differential privacy, whatever delta is offered."""
+    """Return budgets of a mechanism that gives pure differential privacy for every delta."""
     return Budgets(
         kept={
             PureDP(1.0): (PureDP(1.0), PureDP(0.5), smaller_variance),
@@ -48,7 +48,7 @@ def pure(smaller_variance=None):
 
 
 def concentrated(smaller_variance=None, smaller_approximate=None):
-    """Budgets of a mechanism whose noise is Gaussian."""
+    """Return budgets of a mechanism with Gaussian noise."""
     return Budgets(
         kept={
             ZCDP(0.5): (ZCDP(0.5), ZCDP(0.125), smaller_variance),
@@ -63,7 +63,7 @@ def concentrated(smaller_variance=None, smaller_approximate=None):
 
 
 def refusing(enough, too_few, epsilon=10.0):
-    """Budgets of a mechanism that needs a delta, because it may refuse."""
+    """Return budgets of a mechanism that needs a delta, because it can refuse."""
     budget = ApproxDP(epsilon, 1e-3)
     return Budgets(
         kept={budget: (budget, ApproxDP(epsilon / 2, 1e-3), None)},
@@ -114,7 +114,7 @@ class Case:
 
     @property
     def fields(self):
-        return MECHANISMS[self.name].__dataclass_fields__
+        return options_of(self.name)
 
     @property
     def enough(self):
@@ -157,7 +157,7 @@ REFUSED = [
 
 
 def table(n, seed=0):
-    """(n, 3) numbers in [0, 1], the last two correlated."""
+    """Return (n, 3) numbers in [0, 1]; the last two are correlated."""
     values = np.random.default_rng(seed).random((n, 3))
     values[:, 2] = (values[:, 1] + values[:, 2]) / 2
     return values

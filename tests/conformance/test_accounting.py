@@ -31,7 +31,7 @@ each_relation = pytest.mark.parametrize("neighbors", Neighbors)
 
 
 def extreme_rows(p):
-    """Rows of full norm: axes, and one whose products with -e1 and with (z, t) can cancel."""
+    """Return rows of full norm: axes, and one whose products with two others can cancel."""
     rows = [Q * row for row in np.eye(p, dtype=int)]
     if p == 5:  # 1 + 9 + 4 + 1 + 1 = 16: the norm is Q, and with t = Q/2 orthogonal to (Q e1, t)
         rows.append(Q // 4 * np.array([-1, 3, 2, 1, 1]))
@@ -44,7 +44,7 @@ def random_row(p, rng):
 
 
 def units_of(lattice, rng):
-    """Second moments that one unit can have, as integer matrices: extreme ones, then random."""
+    """Return second moments that one unit can have, as integer matrices: extreme, then random."""
     p, t, k = lattice.features, lattice.intercept_units, lattice.unit.max_rows
     found = [[row] * k for row in extreme_rows(p)]
     found += [[random_row(p, rng) for _ in range(rng.integers(1, k + 1))] for _ in range(30)]
@@ -57,7 +57,7 @@ def outer(row, t):
 
 
 def differences(lattice, neighbors):
-    """Changes of the second moment between neighbours."""
+    """Return changes of the second moment between neighbours."""
     units = units_of(lattice, np.random.default_rng(3))
     if neighbors is ADD:
         return [sign * unit for unit in units for sign in (1, -1)]
@@ -78,7 +78,7 @@ def pure_loss(matrix, noise):
 
 
 def concentration(matrix, noise, rounding=0):
-    """Exact zCDP cost: on the diagonal D^2 / 2s^2, off it D^2 / s^2, and the trace."""
+    """Return the exact zCDP cost: D^2 / 2s^2 on the diagonal, D^2 / s^2 off it, and the trace."""
     diagonal = sum(int(x) ** 2 for x in matrix.diagonal())
     off = (frobenius_squared(matrix) - diagonal) // 2
     variance = noise.matrix.variance - rounding
@@ -97,7 +97,7 @@ def largest_trace(lattice, neighbors):
 
 
 def public_corner(lattice, neighbors):
-    """Under replace-one the intercepts cancel in the trace, which is then noised too much."""
+    """Return True if intercepts cancel in the trace, which then has too much noise."""
     return neighbors is SWAP and lattice.intercept_units > 0
 
 
@@ -145,7 +145,7 @@ def test_gaussian_spends_exactly_rho(lattice, neighbors, share):
 
 
 def exact_delta(mu_squared, epsilon):
-    """The curve of the Gaussian mechanism in 50 digits, after 2a of epsilon."""
+    """Return the delta of the Gaussian mechanism in 50 digits, for a slightly smaller epsilon."""
     with mpmath.workdps(50):
         mu = mpmath.sqrt(mpmath.mpf(mu_squared.numerator) / mu_squared.denominator)
         eps = mpmath.mpf(epsilon) - mpmath.mpf("1e-28")
@@ -238,7 +238,7 @@ def test_delta_check_rejects_a_sensitivity_two_percent_low(neighbors):
 
 
 def ripple(kernel_variance):
-    """Log of the largest ratio of sum_k exp(-(k - y)^2 / 2r^2) between two real y."""
+    """Return the log of the largest ratio of sum_k exp(-(k - y)^2 / 2r^2) between two real y."""
     with mpmath.workdps(60):
         at = [
             mpmath.fsum(

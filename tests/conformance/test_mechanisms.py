@@ -69,7 +69,7 @@ additive_add_remove = pytest.mark.parametrize(
 
 
 def keys(document):
-    """The document without its values: what a reader sees whatever the data."""
+    """Return the document without its values: the part that no data can change."""
     if isinstance(document, dict):
         return {key: keys(value) for key, value in document.items()}
     return [keys(document[0]), len(document)] if isinstance(document, list) else type(document)
@@ -80,7 +80,7 @@ def seeded(case, values, seed=1):
 
 
 def seeded_or_refused(case, values):
-    """The release; None where there are so few rows that it may be, and is, refused."""
+    """Return the release, or None if so few rows are refused, as they can be."""
     try:
         return seeded(case, values)
     except MechanismRefused:
@@ -143,7 +143,7 @@ def test_covariances_are_finite_symmetric_and_psd_for_any_number_of_rows(case, n
 
 
 def held(made, question):
-    """The answer of a release, or an empty one of what it does not hold and refuses."""
+    """Return the release's answer; an empty answer if the release refuses the question."""
     part = question is not Release.second_moment and made.not_released is not None
     part = part and not (question is Release.count and made.row_count is not None)
     if (made.published is None and question is not Release.count) or part:
@@ -168,7 +168,7 @@ def test_a_release_survives_its_file(case, tmp_path):
 
 @pytest.mark.parametrize("n", [0, 1, 300, None])
 @add_remove
-def test_files_of_n_and_of_n_plus_one_rows_look_alike(case, n):
+def test_files_of_n_and_of_n_plus_one_rows_have_the_same_form(case, n):
     n = case.enough if n is None else n
     made = [seeded_or_refused(case, table(k)) for k in (n, n + 1)]
     if None in made:
@@ -235,7 +235,7 @@ def test_the_data_is_read_at_most_as_often_as_stated(case):
 
 @each_case
 def test_a_stream_answers_every_question_of_a_mechanism_and_is_booked(case, tmp_path):
-    ledger = Ledger.create(tmp_path / "l", case.budget, neighbors=case.neighbors)
+    ledger = Ledger.create(tmp_path / "l", case.budget, neighbors=case.neighbors, count="sums")
     before = ledger.account().to_json()
     stream = as_arrow(table(case.enough)).to_reader()
     asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
@@ -374,7 +374,9 @@ def test_a_refusal_is_spent_and_says_the_same_of_every_table(case, tmp_path, mon
     monkeypatch.setattr(Entropy, "system", lambda: Entropy.seeded(1))
     texts, few = set(), BUDGETS[case.name].too_few
     for i, values in enumerate((table(few), table(few, seed=1), table(few + 9) * 1e-3)):
-        ledger = Ledger.create(tmp_path / str(i), case.budget, neighbors=case.neighbors)
+        ledger = Ledger.create(
+            tmp_path / str(i), case.budget, neighbors=case.neighbors, count="sums"
+        )
         asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
         # A stream, whose number of rows is not known before the spend.
         names = [f"x{j}" for j in range(values.shape[1])]
@@ -411,7 +413,7 @@ def test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept(kind):
             mechanism_named(kind.name, **{name: object()})
 
 
-def test_what_a_type_error_says_is_not_told():
+def test_the_text_of_a_type_error_is_not_shown():
     with pytest.raises(MechanismError, match="alpha must be above 0, not 'a tenth'") as caught:
         mechanism_named("heavy-tailed", alpha="a tenth")
     assert caught.value.__cause__ is None

@@ -35,7 +35,7 @@ BINS = 3
 
 
 def histograms(k):
-    """Counts of at most k rows in a few bins."""
+    """Return counts of at most k rows in a few bins."""
     return [
         np.array(counts)
         for counts in itertools.product(range(k + 1), repeat=BINS)
@@ -44,7 +44,7 @@ def histograms(k):
 
 
 def moves(lattice, neighbors):
-    """Changes of the counts between neighbours."""
+    """Return changes of the counts between neighbours."""
     units = histograms(lattice.unit.max_rows)
     if neighbors is ADD:
         return units
@@ -78,7 +78,7 @@ def test_radius_matrix_and_trace_spend_epsilon_and_no_more(
 
 
 def spent_with_a_radius(mechanism, loss, lattice, neighbors, share):
-    """What the radius and the dearest change cost together: not above the budget."""
+    """Return the cost of the radius and of the dearest change: at most the budget."""
     laws = mechanism(radius="private", radius_share=share).calibrate(
         lattice, PureDP(EPSILON), neighbors
     )
@@ -172,7 +172,7 @@ def gaussian_of_rows(lattice):
 
 
 def gaussian_of_the_root_of_k(lattice):
-    """The l2 norm of k rows in k bins: wrong, as they may share one."""
+    """Return wrong noise, for the l2 norm of k rows in k bins: they can share a bin."""
     law = radius.gaussian_counts(lattice, ADD, exact(RHO), 0)
     return replace(law, variance=law.variance / lattice.unit.max_rows), ADD
 

@@ -28,13 +28,13 @@ C = 2.0**36
 
 
 def drawn(law, count, seed):
-    """(count, d, d) draws in units of the scale C."""
+    """Return (count, d, d) draws in units of the scale C."""
     entropy = Entropy.seeded(seed)
     return np.stack([law.sample(entropy) for _ in range(count)]) / C
 
 
 def gram(d, degrees, count, seed):
-    """(count, d, d) centred Wishart matrices at scale 1, from the definition."""
+    """Return (count, d, d) centred Wishart matrices at scale 1, from the definition."""
     factors = np.random.default_rng(seed).standard_normal((count, d, degrees))
     return factors @ factors.swapaxes(1, 2) - degrees * np.eye(d)
 
@@ -132,13 +132,13 @@ TABLE = [
 
 
 def pure_then_removal(scale, freedom, epsilon):
-    """The bound of the specification for replace-one: e^(1/2c) removal(epsilon - 1/2c)."""
+    """Return the specification's bound for replace-one: e^(1/2c) removal(epsilon - 1/2c)."""
     left = epsilon - 1 / (2 * scale)
     return math.exp(1 / (2 * scale)) * removal_delta(scale, freedom, left) if left > 0 else 1.0
 
 
 def least_excess(curve, epsilon, delta):
-    """Least m - d, k = m - d + 1, that keeps (epsilon, delta) at c = 1."""
+    """Return the least m - d, k = m - d + 1, that keeps (epsilon, delta) at c = 1."""
     return next(k - 1 for k in range(3, 4000) if curve(1.0, float(k), epsilon) <= delta)
 
 
@@ -167,7 +167,7 @@ def test_the_constant_of_the_papers_breaks_epsilon_four_and_wastes_the_rest():
 
 
 def precise_curve(scale, freedom, epsilon):
-    """Both directions in 40 digits, thresholds found anew by maximising over them."""
+    """Return both directions in 40 digits; new maximisations find the thresholds."""
     with mpmath.workdps(40):
         c, k, e = mpmath.mpf(scale), mpmath.mpf(freedom), mpmath.mpf(epsilon)
 
@@ -203,7 +203,7 @@ def test_the_curve_is_the_best_threshold_test_and_rounded_up(scale, freedom, eps
 
 
 def log_density(matrix, degrees):
-    """Of Wishart_d(m, I) at (n, d, d) matrices, but for a constant; -inf outside the cone."""
+    """Return the log density of Wishart_d(m, I) up to a constant; -inf outside the cone."""
     d = matrix.shape[-1]
     sign, log = np.linalg.slogdet(matrix)
     inside = np.linalg.eigvalsh(matrix)[:, 0] > 0
@@ -212,7 +212,7 @@ def log_density(matrix, degrees):
 
 
 def simulated_excesses(d, degrees, epsilon, count, seed):
-    """(count,) values whose means are both directions of delta, from whole matrices at c = 1."""
+    """Return (count,) values whose means are both directions of delta, from matrices at c = 1."""
     rng = np.random.default_rng(seed)
     noise = gram(d, degrees, count, seed) + degrees * np.eye(d)
     row = np.linalg.qr(rng.standard_normal((d, d)))[0][:, 0]

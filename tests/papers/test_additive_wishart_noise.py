@@ -92,7 +92,7 @@ class Constant:
 
 
 def tail_of(word, freedom, value):
-    """That side of the value which the word's last bit chooses, over the word's other bits."""
+    """Return the side of the value that the word's last bit chooses, over its other bits."""
     with mpmath.workdps(30):
         tail = (mpmath.mpf(word // 2) + 0.5) / mpmath.mpf(2) ** 64
         half, x = mpmath.mpf(freedom) / 2, mpmath.mpf(value) / 2
@@ -127,7 +127,7 @@ def test_the_farthest_words_give_chi_squares_that_the_range_allows_for():
 
 
 def bartlett(normals, squares, degrees, scale):
-    """c T T' - m c I entry by entry; normals fill T row by row below its diagonal."""
+    """Return c T T' - m c I entry by entry; normals fill T row by row below its diagonal."""
     d, fresh = len(squares), iter(normals)
     factor = [[next(fresh) for _ in range(i)] + [math.sqrt(squares[i])] for i in range(d)]
     return np.array(

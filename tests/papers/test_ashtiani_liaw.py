@@ -35,7 +35,7 @@ def integers(matrix):
 @pytest.mark.parametrize(
     ("order", "skew"), [(1, 0), (4, 0), (4, 2**18 + 5), (4, 2**20 + 7), (3, 2**25 + 3)]
 )
-def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(order, skew):
+def test_distances_that_floats_cannot_distinguish_from_the_radius_are_decided_rightly(order, skew):
     """A = 5 c and B = 6 c are 0.2 apart in one direction of any basis; one more is too far."""
     c = 10**30
     basis = integers(np.eye(order)) + integers(skew * np.tri(order, k=-1))
@@ -50,7 +50,7 @@ def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(o
 
 
 def random_matrices(rng, d, count, spread):
-    """Positive definite integers about one of condition up to 2^60, some far from it."""
+    """Return positive definite integers near one of condition up to 2^60, some far from it."""
     root = np.diag(2.0 ** rng.integers(10, 40, d)) @ rng.normal(size=(d, d))
     made = []
     for _ in range(count):
@@ -61,7 +61,7 @@ def random_matrices(rng, d, count, spread):
 
 
 def exactly_close(a, b, radius):
-    """The definition in rationals, by elimination."""
+    """Evaluate the definition in rationals, by elimination."""
 
     def one_way(a, b):
         left = [[Fraction(int(x)) for x in row] for row in np.hstack([a, b])]
@@ -94,7 +94,7 @@ def test_which_matrices_agree_is_decided_as_in_rationals(d, hopeless, monkeypatc
 
 
 def neighbours(stable, t, pairs):
-    """Lists of t matrices that differ in one; most near the edge of agreeing."""
+    """Yield lists of t matrices that differ in one matrix; most are near the edge of agreement."""
     rng = np.random.default_rng(8)
     r = float(stable.radius)
     d = 2
@@ -119,7 +119,10 @@ def mean_of(matrices, weights):
 
 
 def largest_changes(stable, pairs):
-    """Largest change of the score, and of the mean over its bound where both scores count."""
+    """Return the largest change of the score, and of the mean over its bound.
+
+    The mean counts only if both scores do.
+    """
     t, limit = stable.fewest, stable.test.limit
     scores, means = [0], [0.0]
     for one, other in neighbours(stable, t, pairs):
@@ -140,7 +143,7 @@ def test_score_and_mean_change_by_no_more_than_proved():
 
 
 def test_weights_without_levels_break_the_bound():
-    """Broken: full weight or none. One matrix more of a kind tips many on the other side."""
+    """The broken version has weights 1 or 0 only, so one more matrix changes many weights."""
     stable = StableMatrices(FIFTH, ReleaseTest(Fraction(1, 2), 1e-9, false_alarm=1e-3))
     k, t = stable.test.limit, stable.fewest
     centre, near, far = (integers([[10**12 * x]]) for x in (100, 119, 84))

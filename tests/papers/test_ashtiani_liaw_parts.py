@@ -67,7 +67,7 @@ def test_the_largest_closeness_keeps_the_budget_and_hardly_more_does_not(samples
     assert renyi_epsilon(more.renyi, 1e-6) > epsilon
 
 
-def test_where_no_closeness_keeps_the_budget_the_least_is_told():
+def test_if_no_closeness_keeps_the_budget_the_least_is_reported():
     assert _closest(10**40, 1e-30, 1e-6) == 2.0**-60
 
 
@@ -84,7 +84,7 @@ def test_more_groups_than_are_compared_are_refused(monkeypatch):
 
 def test_groups_whose_matrices_need_too_much_memory_are_refused_before_anything_is_spent(tmp_path):
     names = [f"x{j}" for j in range(400)]
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-5), count="sums")
     asked = {"schema": Schema.from_bounds(-1, 1, names), "mechanism": "ashtiani-liaw"}
     with pytest.raises(MechanismError, match="401 x 401 matrix each, which is too much memory"):
         dpcov.release(np.zeros((3, 400)), ledger=ledger, epsilon=1.0, delta=1e-6, **asked)

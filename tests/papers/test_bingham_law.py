@@ -15,13 +15,13 @@ COUNT = 40_000
 
 
 def drawn(exponents, seed, count=COUNT):
-    """Accepted proposals: independent draws."""
+    """Return accepted proposals: independent draws."""
     vectors, accepted = Bingham(np.array(exponents)).accepted(count, Entropy.seeded(seed))
     return vectors[accepted]
 
 
 def published(exponents, seed, count=20 * COUNT):
-    """The faulty law: acceptance with exponent -q/2, scaled so that none exceeds 1."""
+    """Return draws of the faulty distribution: acceptance with exponent -q/2, at most 1."""
     exponents = np.array(exponents)
     gaps = exponents.max() - exponents
     b, q = envelope_parameter(gaps), gaps.size
@@ -33,7 +33,7 @@ def published(exponents, seed, count=20 * COUNT):
 
 
 def mean_square(exponents, which):
-    """E u_which^2 in the plane, or of the first of q when the others' exponents are equal."""
+    """Return E u_which^2 in the plane, or of the first of q if the other exponents are equal."""
     first, q = exponents[0] - exponents[-1], len(exponents)
 
     def density(x):  # x the angle from the first axis
@@ -69,7 +69,7 @@ def test_single_draws_have_the_law_of_accepted_proposals():
 
 
 def sphere_p_value(draws, exponents):
-    """Chi-square of draws in q = 3 over cells of polar cosine and longitude, by quadrature."""
+    """Return the chi-square p-value of draws in q = 3 over cells of polar cosine and longitude."""
     cosines, turns = np.linspace(-1, 1, 9), np.linspace(-np.pi, np.pi, 9)
     a = np.array(exponents)
 

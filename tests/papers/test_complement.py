@@ -17,7 +17,7 @@ EPS = np.finfo(float).eps
 
 
 def spectra(q, rng):
-    """Distinct ascending poles, near and far from each other."""
+    """Return distinct ascending poles, near and far from each other."""
     return {
         "even": np.arange(q, dtype=float),
         "power law": np.logspace(-7, 0, q),
@@ -29,7 +29,7 @@ def spectra(q, rng):
 
 
 def weights(q, rng):
-    """Squares of unit vectors without zeros."""
+    """Return squares of unit vectors without zeros."""
     found = {
         "even": np.ones(q),
         "tiny": 10 ** rng.uniform(-14, 0, q),
@@ -55,7 +55,7 @@ def case(w, u, q):
 
 
 def secular(w, z, origin, offset, power=1):
-    """sum_j z_j / (w_j - w_origin - offset)^power in many digits."""
+    """Return sum_j z_j / (w_j - w_origin - offset)^power in many digits."""
     with mpmath.workdps(60):
         pole = mpmath.mpf(float(w[origin]))
         terms = zip(w.tolist(), z.tolist(), strict=True)
@@ -109,7 +109,7 @@ POLES = [
 
 
 def exact_root(constant, near, far, gap):
-    """Of constant - near / x + far / (gap - x), in many digits."""
+    """Return the root of constant - near / x + far / (gap - x), in many digits."""
     with mpmath.workdps(80):
         c, n, f, g = (mpmath.mpf(value) for value in (constant, near, far, gap))
         linear = c * g + n + f

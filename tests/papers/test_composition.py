@@ -60,7 +60,7 @@ def test_the_mu_of_a_pure_epsilon_meets_its_corner(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_randomised_response_is_no_easier_to_tell_than_its_gaussian(epsilon):
+def test_randomised_response_is_no_easier_to_detect_than_its_gaussian(epsilon):
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
 
     def excess(mu):
@@ -75,14 +75,14 @@ def test_randomised_response_is_no_easier_to_tell_than_its_gaussian(epsilon):
 
 
 def outcome_delta(p, q, epsilon):
-    """Exact delta of two finite laws, the worse of both directions."""
+    """Return the exact delta of two finite distributions, the larger of both directions."""
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in ((p, q), (q, p)))
 
 
 def laws_with_bad_events(mu, chances):
-    """Two steps, each a two-point projection of N(0,1) against N(mu,1), beside a bad event.
+    """Return two steps, each a two-point projection of N(0,1) against N(mu,1), with a bad event.
 
-    On one table what is bad reveals it; on the other a bad event is revealing as well.
+    On one table the bad event reveals the table. On the other table, another bad event does.
     """
     cut = float(mpmath.ncdf(mu / 2))
     one, other = np.array([1.0]), np.array([1.0])

@@ -31,7 +31,7 @@ def matrix_of(spectrum, d, seed=0):
 
 
 def plain_frame(matrix, concentrations, entropy):
-    """Reference: an eigendecomposition of the projected matrix for every draw."""
+    """Return reference draws: an eigendecomposition of the projected matrix for every draw."""
     vectors = np.empty((0, len(matrix)))
     for concentration in concentrations:
         complement = np.linalg.qr(vectors.T, mode="complete")[0][:, len(vectors) :].T
@@ -138,7 +138,7 @@ def test_a_decomposition_is_made_every_so_many_draws(monkeypatch):
 
 
 def features(vectors, matrix, axis):
-    """theta_i' C theta_i and squared overlaps with an axis, of every vector of every frame."""
+    """Return theta_i' C theta_i and squared overlaps with an axis, for each vector and frame."""
     values = np.einsum("nij,jk,nik->ni", vectors, matrix, vectors)
     return np.hstack([values, (vectors @ axis) ** 2])
 

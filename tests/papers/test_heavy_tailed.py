@@ -30,7 +30,7 @@ SWAP = Neighbors.REPLACE_ONE
 
 
 def student_rows(n, condition, freedom=5, seed=0):
-    """Rows of Student's t with covariance Q diag Q', and what makes them round."""
+    """Return rows of Student's t with covariance Q diag Q', and the map that makes them round."""
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(D, D)))[0]
     deviations = np.geomspace(condition**-0.5, 1, D)
@@ -72,7 +72,7 @@ def error(made, rows, round_map):
     ids=lambda m: f"{m.variant}-{m.radii}",
 )
 @pytest.mark.parametrize(("intercept", "persons"), [(0.0, False), (0.3, False), (0.0, True)])
-def test_looks_counts_and_release_add_up_to_rho(
+def test_queries_counts_and_release_add_up_to_rho(
     monkeypatch, mechanism, intercept, persons, neighbors
 ):
     rows, _ = student_rows(2000, 100.0)
@@ -99,7 +99,7 @@ def test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding(
     assert found.count.variance == 1 / (2 * found.rho_of_count) + 8
 
 
-def test_the_meter_sees_a_look_that_is_not_paid_for(monkeypatch):
+def test_the_meter_notices_a_query_without_budget(monkeypatch):
     rows, _ = student_rows(500, 1.0)
     source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES))
     right = HeavyTailed._learned
@@ -118,7 +118,7 @@ def test_the_meter_sees_a_look_that_is_not_paid_for(monkeypatch):
 
 
 def after(look_of, sigma, noisy, slack):
-    """Spectrum of the mapped second moment after a step from the identity."""
+    """Return the spectrum of the mapped second moment after a step from the identity."""
     values, vectors = np.linalg.eigh(noisy)
     shape = look_of(values, vectors, slack).matrix()
     return np.linalg.eigvalsh(shape @ sigma @ shape.T)
@@ -130,13 +130,13 @@ def ours(values, vectors, slack):
 
 
 def papers(values, vectors, slack, lower=0.05):
-    """The paper's Algorithm 2: eigenvalues of M are clamped to [lambda_min(L) + s, 1 - s]."""
+    """Run the paper's Algorithm 2: eigenvalues of M are clamped to [lambda_min(L) + s, 1 - s]."""
     clamped = np.clip(values, lower + slack, 1 - slack)
     return ours(clamped, vectors, slack)
 
 
 def instances(count):
-    """Second moments with spectrum in [0, 1], and estimates of them with spectral error s."""
+    """Yield second moments with spectrum in [0, 1], and estimates with spectral error s."""
     rng = np.random.default_rng(7)
     for _ in range(count):
         frames = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]
@@ -193,7 +193,7 @@ def test_truncation_takes_no_more_than_the_bound_and_that_is_not_far_off(order, 
         assert math.sqrt(D) * moments.bias(D, in_mahalanobis) == pytest.approx(bias)
 
 
-def test_the_error_of_a_look_keeps_its_bound_and_often_exceeds_a_sixth_of_it():
+def test_the_error_of_a_query_keeps_its_bound_and_often_exceeds_a_sixth_of_it():
     rows = np.random.default_rng(8).normal(size=(20_000, D))
     moments, rng = Moments(2, 3.0), np.random.default_rng(9)
     n, radius, deviation = 500, 6.0, 0.1

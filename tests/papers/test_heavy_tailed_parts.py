@@ -33,7 +33,7 @@ def round_rows(n, seed=0):
 
 
 def noticed(monkeypatch, mechanism, rows, rho=2.0):
-    """The steps, as (map, radius), and the last release, as (radius or radii, its rho)."""
+    """Return the steps as (map, radius), and the last release as (radius or radii, its rho)."""
     looks, last = [], []
     right = heavy_tailed.pilot_query, heavy_tailed.release_at, heavy_tailed.release_transformed
     calibrated = heavy_tailed.gaussian.calibration
@@ -68,7 +68,7 @@ def noticed(monkeypatch, mechanism, rows, rho=2.0):
 
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("unit", [{}, {"unit": Unit("id", 3)}], ids=["rows", "persons"])
-def test_a_look_and_the_count_have_the_noise_of_their_shares(neighbors, unit):
+def test_a_query_and_the_count_have_the_noise_of_their_fractions(neighbors, unit):
     lattice, k = Lattice(4, 2.0, **unit), 3 if unit else 1
     laws = HeavyTailed(condition=100.0).calibrate(lattice, ZCDP(0.5), neighbors)
     number = bounded_moments.steps(100.0)
@@ -117,7 +117,7 @@ def test_the_sample_size_is_that_of_the_shares(variant, looks):
 # Pilot queries.
 
 
-def test_theory_takes_all_looks_and_practice_stops_when_all_directions_show(monkeypatch):
+def test_theory_uses_all_queries_and_practice_stops_when_all_directions_are_detectable(monkeypatch):
     rows = rows_of(round_rows(4000))
     for radii, number in (("theory", bounded_moments.steps(100.0)), ("practical", 1)):
         mechanism = HeavyTailed(radii=radii, condition=100.0, eigenvalue_bound=0.1)
@@ -128,7 +128,7 @@ def test_theory_takes_all_looks_and_practice_stops_when_all_directions_show(monk
     assert len(looks) == bounded_moments.steps(5.0) == 2
 
 
-def test_each_look_is_at_the_map_of_those_before_it(monkeypatch):
+def test_each_query_uses_the_map_of_the_queries_before_it(monkeypatch):
     rows = rows_of(round_rows(3000) * [1, 0.1, 0.1, 0.01])
     looks, last = noticed(
         monkeypatch, HeavyTailed(condition=100.0, eigenvalue_bound=0.1), rows, rho=1e3
@@ -142,7 +142,7 @@ def test_each_look_is_at_the_map_of_those_before_it(monkeypatch):
 
 @pytest.mark.parametrize("upper", [None, 0.01, 1e4])
 @pytest.mark.parametrize("radii", ["practical", "theory"])
-def test_a_look_is_no_wider_than_the_longest_row(monkeypatch, radii, upper):
+def test_a_query_is_no_wider_than_the_longest_row(monkeypatch, radii, upper):
     rows = rows_of(round_rows(200), radius=1.5)
     mechanism = HeavyTailed("one-step", radii=radii, constant=3.0, eigenvalue_bound=upper)
     looks, _ = noticed(monkeypatch, mechanism, rows)
@@ -153,7 +153,7 @@ def test_a_look_is_no_wider_than_the_longest_row(monkeypatch, radii, upper):
     assert looks[0][1] == pytest.approx(min(wanted, radius / scale), rel=1e-6)
 
 
-def test_radii_of_looks_are_twice_the_root_of_p_or_those_of_the_moments():
+def test_radii_of_queries_are_twice_the_root_of_p_or_the_radii_of_the_moments():
     assert HeavyTailed()._query_radius(9) == 6
     theory = HeavyTailed(radii="theory", order=3, constant=15.0)
     assert theory._query_radius(9) == pytest.approx(3 * (15 * 32) ** 0.25)
@@ -198,7 +198,7 @@ def test_theory_clips_last_at_half_of_its_error_or_at_the_longest_row(monkeypatc
 
 
 @pytest.mark.parametrize("radii", ["practical", "theory"])
-def test_what_looks_and_count_leave_goes_to_the_release(monkeypatch, radii):
+def test_the_rest_of_the_budget_after_queries_and_count_goes_to_the_release(monkeypatch, radii):
     mechanism = HeavyTailed("one-step", radii=radii, look_share=0.25, count_share=0.125)
     _, last = noticed(monkeypatch, mechanism, rows_of(round_rows(300)))
     assert (last[0] if radii == "theory" else last[0][2]) == Fraction(5, 4)
@@ -257,7 +257,7 @@ def test_options_at_the_edges_are_taken(right):
     assert {name: getattr(made, name) for name in right} == right
 
 
-def test_an_intercept_tells_the_mean_so_no_count_is_drawn(monkeypatch):
+def test_an_intercept_gives_the_mean_so_no_count_is_drawn(monkeypatch):
     asked = []
     right = heavy_tailed.number_of_rows
     monkeypatch.setattr(heavy_tailed, "number_of_rows", lambda *a: asked.append(0) or right(*a))

@@ -20,7 +20,7 @@ LARGEST_GAPS = {2: 2.236068, 3: 2.872281, 4: 3.605551, 5: 4.272002}
 
 
 def entrywise_cost(matrix, law):
-    """Exact cost of a shift: sum |D_ii| / p + sum_(i<j) |D_ij| / q."""
+    """Return the exact cost of a shift: sum |D_ii| / p + sum_(i<j) |D_ij| / q."""
     diagonal = sum(abs(int(x)) for x in matrix.diagonal())
     off = (sum(abs(int(x)) for x in matrix.ravel()) - diagonal) // 2
     return Fraction(diagonal) / law.diagonal + Fraction(off) / law.off_diagonal
@@ -32,7 +32,7 @@ def cost(matrix, laws):
 
 
 def signed(d):
-    """Symmetric sign patterns: (2^(d(d+1)/2 - 1), d, d), one of each pair T, -T."""
+    """Return (2^(d(d+1)/2 - 1), d, d) symmetric sign patterns, one of each pair T, -T."""
     pairs = [(i, i) for i in range(d)] + list(itertools.combinations(range(d), 2))
     signs = np.array(list(itertools.product([1, -1], repeat=len(pairs) - 1)))
     patterns = np.ones((len(signs), d, d))
@@ -42,7 +42,7 @@ def signed(d):
 
 
 def largest_gap(d, ratio=1.0):
-    """max of ||D's weighted triangle||_1 over D = vv' - uu': diagonal 1, off the diagonal ratio."""
+    """Return the largest l1 norm of D's weighted triangle over D = vv' - uu'."""
     weights = np.full((d, d), ratio / 2)
     np.fill_diagonal(weights, 1.0)
     values = np.linalg.eigvalsh(signed(d) * weights)
@@ -50,7 +50,7 @@ def largest_gap(d, ratio=1.0):
 
 
 def worst_swap(lattice, law):
-    """The costliest difference of two rows, from the brute-force pattern, on the lattice."""
+    """Return the costliest difference of two rows on the lattice, from the brute-force pattern."""
     d = lattice.dimension
     ratio = float(law.diagonal / law.off_diagonal)
     weights = np.full((d, d), ratio / 2)
@@ -117,7 +117,7 @@ def test_add_remove_noise_is_within_a_millionth_of_the_least_for_its_bound(d):
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 108, 2000])
 def test_paper_constants_suffice_under_both_relations(d):
-    """By the proof of `Laplace`: the certified sensitivity over 2d is below 1."""
+    """The proof of `Laplace` says so: the certified sensitivity over 2d is below 1."""
     replace_one = 1 if d == 1 else math.sqrt(d * (d + 3) / 2)
     assert max(replace_one, (d + 1) / 2) <= 2 * d
     law = Laplace(0.0, paper_constants=True).calibrate(Lattice(d, 1.0), PureDP(1.0), SWAP).matrix
@@ -185,7 +185,7 @@ def test_persons_taken_for_rows_are_rejected():
 
 
 def test_a_free_trace_would_break_the_guarantee():
-    """Beside the weighted norm the trace is not free, even under replace-one: d = 2 shows it."""
+    """The trace needs budget even under replace-one: d = 2 shows it."""
     lattice = Lattice(2, 1.0)
     laws = Laplace(0.0).calibrate(lattice, PureDP(EPSILON), SWAP)
     free = 2 * lattice.unit_bound / exact(EPSILON)

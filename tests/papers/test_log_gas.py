@@ -74,7 +74,7 @@ def test_levels_beyond_the_semicircle_are_a_tenth_of_a_spacing_inside():
 
 
 def log_density(points, power):
-    """Of prod |x_i^power - x_j^power| exp(-sum |x_i|)."""
+    """Return the log density of prod |x_i^power - x_j^power| exp(-sum |x_i|)."""
     raised = [x**power for x in points]
     repulsion = sum(
         math.log(abs(x - y)) for i, x in enumerate(raised) for y in raised[:i] if x != y
@@ -83,7 +83,7 @@ def log_density(points, power):
 
 
 def swept(points, generator, exponent, power, sweeps):
-    """Moves are accepted by the density of all points; then the radius is drawn anew."""
+    """Accept moves by the density of all points, and then draw the radius again."""
     points = [float(point) for point in points]
     d = len(points)
     for _ in range(sweeps):

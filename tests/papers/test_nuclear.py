@@ -26,7 +26,7 @@ each_ensemble = pytest.mark.parametrize("ensemble", ENSEMBLES)
 
 
 def integrated_moments(powers, low, x):
-    """a(x) and A(x) by Simpson's rule, with a node at the kink."""
+    """Return a(x) and A(x) by Simpson's rule, with a node at the kink."""
     a = np.zeros(len(powers))
     A = np.zeros((len(powers), len(powers)))
     ends = [low, 0.0, x] if low < 0 < x else [low, x]
@@ -155,7 +155,7 @@ def test_the_limits_are_exceeded_with_probability_below_two_to_the_minus_four_hu
 
 
 def expected_square(ensemble, d):
-    """E sum x_i^2: the logarithmic derivative of the Pfaffian along the weight w(x) (1 + t x^2)."""
+    """Return E sum x_i^2: the log-derivative of the Pfaffian along the weight w(x) (1 + t x^2)."""
     power = 2 if ensemble is LineEnsemble else 1  # of f that is x^2
     with ctx.workprec(100 + 20 * d):
         a, A = ensemble(d + power).moments(math.inf)

@@ -59,7 +59,7 @@ def test_the_edge_of_the_square_law_is_the_least_of_its_r_transform():
 
 @pytest.mark.parametrize("g", [1e-9, 2e-5, 9e-4 - 4e-4j, 1.1e-3, 0.4, -0.9 + 0.3j, 1.4, 2j])
 def test_r_transforms_are_their_formula_in_many_digits(g):
-    """Of `b / sin(b g) - 1 / g`, twice with half the edge for the sum Z + Z'."""
+    """The formula is `b / sin(b g) - 1 / g`, twice with half the edge for the sum Z + Z'."""
     with mpmath.workdps(40):
         u = mpmath.mpmathify(g)
         exact = complex(1 / mpmath.sin(u) - 1 / u)
@@ -123,7 +123,7 @@ def test_a_law_is_what_its_description_says(law):
 
 
 def accepted_one_by_one(d, count, entropy):
-    """Differences of pairs of Wishart matrices, W1 + W2 - |Z| >= 0 by Sylvester's criterion."""
+    """Return differences of Wishart pairs with W1 + W2 - |Z| >= 0 by Sylvester's criterion."""
     normals = iter(standard_normals(2 * count * d * (d + 1), entropy))
     factors = [
         [np.array([[next(normals) for _ in range(d + 1)] for _ in range(d)]) for _ in range(count)]
@@ -196,7 +196,7 @@ def test_orders_to_7_are_drawn_by_rejection_and_larger_ones_by_pfaffians(d, rout
 
 
 def gram_schmidt(normals):
-    """Orthonormal columns, each the normalised rest of the normals' column beside the former."""
+    """Return orthonormal columns: each normals' column less its projection, normalised."""
     columns = []
     for column in normals.T:
         for former in columns:

@@ -15,7 +15,7 @@ C = 2.0**36
 
 
 def by_rejection(d, count, seed):
-    """(count, d) eigenvalues, ascending, of unit scale."""
+    """Return (count, d) ascending eigenvalues of unit scale."""
     entropy, found = Entropy.seeded(seed), []
     while sum(map(len, found)) < count:
         found.append(np.linalg.eigvalsh(nuclear._accepted(d, 2000, entropy)))
@@ -28,7 +28,7 @@ def by_pfaffians(d, count, seed, ensemble=LineEnsemble):
 
 
 def without_rejection(d, count, seed):
-    """Matrix Laplace, the law before rejection."""
+    """Return draws of matrix Laplace noise, the distribution before rejection."""
     factors = np.random.default_rng(seed).standard_normal((2, count, d, d + 1)) / 2**0.5
     first, second = factors @ factors.swapaxes(2, 3)
     return np.linalg.eigvalsh(first - second)
@@ -38,7 +38,7 @@ def without_rejection(d, count, seed):
 
 
 def radius_p_value(points, exponent):
-    """Nuclear norms against Gamma(exponent): their law, their sum, and independence of shape."""
+    """Test nuclear norms against Gamma(exponent), their sum, and independence of the shape."""
     radii = np.abs(points).sum(axis=1)
     total = stats.gamma.cdf(radii.sum(), exponent * len(radii))
     shapes = np.abs(points).max(axis=1) / radii
@@ -105,9 +105,9 @@ def test_one_by_one_noise_is_laplace_under_both_laws():
 
 
 def order_two_p_value(points):
-    """Opposite signs have probability 2/3, and then a mixture; else gap and min.
+    """Test the mixture at order 2: opposite signs have probability 2/3; else gap and minimum.
 
-    With opposite signs one size is Gamma(2) and the other Exp(1), or the reverse, as a coin falls.
+    With opposite signs, one size is Gamma(2) and the other Exp(1), in random order.
     """
     opposite = (points[:, 0] < 0) & (points[:, 1] > 0)
     sizes = np.sort(np.abs(points[~opposite]), axis=1)
@@ -146,7 +146,7 @@ def test_at_order_two_the_singular_values_have_their_law():
 
 
 def agreement_p_value(first, second):
-    """Two-sample tests on the largest, the ends and middle of the spectrum, and its norms."""
+    """Compare ends, middle and norms of two samples of spectra in two-sample tests."""
     statistics = [
         lambda x: np.abs(x).max(axis=1),
         lambda x: np.abs(x).min(axis=1),
@@ -211,7 +211,7 @@ def drawn(law, count, seed):
 
 
 def direction_p_value(draws):
-    """Whether v'Zv has the same law along an axis and along the diagonal, on separate halves."""
+    """Compare v'Zv along an axis and along the diagonal, on separate halves."""
     d = draws.shape[1]
     diagonal = np.full(d, d**-0.5)
     half = len(draws) // 2

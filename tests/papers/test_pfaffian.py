@@ -19,10 +19,10 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
 def exact_moments(powers, low, x):
-    """a(x) and A(x) from incomplete gamma functions and one Gaussian quadrature."""
+    """Return a(x) and A(x) from incomplete gamma functions and one Gaussian quadrature."""
 
     def below(power, y):
-        """Of t^power exp(-|t|) from `low` to y."""
+        """Return the integral of t^power exp(-|t|) from `low` to y."""
         whole = special.gamma(power + 1)
         positive = whole * special.gammainc(power + 1, np.maximum(y, 0))
         negative = (-1) ** power * whole * special.gammaincc(power + 1, np.maximum(-y, 0))
@@ -41,7 +41,7 @@ def exact_moments(powers, low, x):
 
 
 def assert_balls_hold(found, exact):
-    """Tight balls around the exact numbers."""
+    """Check that the balls are tight and contain the exact numbers."""
     assert max(float(ball.rad()) for ball in np.ravel(found)) < 1e-30
     np.testing.assert_allclose(np.array(found, dtype=float), exact, rtol=1e-11, atol=1e-11)
 
@@ -130,7 +130,7 @@ def probability(conditional, x):
 
 @pytest.mark.parametrize("ensemble", [LineEnsemble(3), HalfLineEnsemble(3), LineEnsemble(2)])
 @pytest.mark.parametrize("x", [0.1, 1.5, 4.0])
-def test_comparisons_tell_the_logarithm_of_the_ratio(ensemble, x):
+def test_comparisons_give_the_logarithm_of_the_ratio(ensemble, x):
     conditional = pfaffian._Conditional(ensemble, [], 300)
     expected = math.log(float(probability(conditional, x)))
     for seed in range(3):
@@ -146,7 +146,7 @@ def test_an_impossible_point_is_below_every_number_by_a_huge_step():
     assert conditional.compare(0.0, Uniform(Entropy.seeded(1))) == (-1, -1e3)
 
 
-def test_precision_grows_until_the_sides_are_told_apart():
+def test_precision_grows_until_the_sides_differ():
     conditional = pfaffian._Conditional(LineEnsemble(3), [], 8)
     uniform = Uniform(Entropy.seeded(1))
     side, guess = conditional.compare(0.7, uniform)
@@ -190,7 +190,7 @@ def test_the_reduction_is_multiplication_by_the_polynomial_of_the_larger_points(
 
 
 def steps(function, start, lowest, highest, sign=None):
-    """The result of the search, and where it looked."""
+    """Return the result of the search, and the places that it tried."""
     places = []
 
     def compare(x):
@@ -239,9 +239,9 @@ def test_without_a_crossing_the_bracket_is_twice_the_limit(sign):
 
 
 def chandrupatla(function, start, lowest, highest, resolution):
-    """The published algorithm's next point: inverse quadratic interpolation by Lagrange.
+    """Return the published algorithm's next point, by inverse quadratic interpolation.
 
-    It is safe where the curve through the three points, scaled to the unit square, stays between
+    The step is safe if the curve through the three points, scaled to the unit square, stays between
     the parabolas phi = sqrt(xi) and 1 - phi = sqrt(1 - xi).
     """
     places = [start]
@@ -289,7 +289,7 @@ CURVES = {
 
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("start", [0.0, -7.25, 13.0])
-def test_the_search_looks_where_chandrupatla_looks(curve, start):
+def test_the_search_visits_the_points_of_chandrupatla(curve, start):
     function = CURVES[curve]
     expected, wanted = chandrupatla(function, start, -50.0, 9000.0, 2.0**-48)
     found, places = steps(function, start, -50.0, 9000.0)
@@ -299,7 +299,7 @@ def test_the_search_looks_where_chandrupatla_looks(curve, start):
 
 
 @pytest.mark.parametrize("root", [1e-3, 0.7, 3.0, 40.0, 2000.0, -777.7])
-def test_crossings_are_within_the_resolution_even_where_values_tell_nothing(root):
+def test_crossings_are_within_the_resolution_even_if_values_are_uninformative(root):
     def sign(x):
         return 1 if x > root else -1
 

@@ -13,13 +13,13 @@ CLOSE = mpf(10) ** -115
 
 
 def uniform(entropy):
-    """In the middle of one of 2^384 cells."""
+    """Return the middle of one of 2^384 cells."""
     bits = int.from_bytes(entropy.words(6).tobytes(), "little")
     return (2 * mpf(bits) + 1) / mpf(2) ** 385
 
 
 def polar(entropy):
-    """Pairs of standard normals (Marsaglia and Bray 1964)."""
+    """Return pairs of standard normals (Marsaglia and Bray 1964)."""
     while True:
         x, y = (2 * uniform(entropy) - 1 for _ in range(2))
         square = x**2 + y**2
@@ -29,7 +29,7 @@ def polar(entropy):
 
 
 def chi_square(degrees, entropy):
-    """Twice a gamma number of shape degrees / 2 (Marsaglia and Tsang 2000)."""
+    """Return twice a gamma number of shape degrees / 2 (Marsaglia and Tsang 2000)."""
     shift = mpf(degrees) / 2 - mpf(1) / 3
     while True:
         normal = polar(entropy)[0]

@@ -29,7 +29,10 @@ NAMES = tuple("abcdef")
 
 
 def gaussian_rows(n, condition, seed=0):
-    """Rows N(0, Q diag Q'), eigenvalues evenly spaced in logarithm, and what makes them round."""
+    """Return rows N(0, Q diag Q') with eigenvalues evenly spaced in logarithm, and a map.
+
+    The map makes the rows round.
+    """
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(D, D)))[0]
     deviations = np.geomspace(condition**-0.5, 1, D)
@@ -125,7 +128,7 @@ def metered(monkeypatch, lattice, neighbors):
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("intercept", [0.0, 0.3])
 @pytest.mark.parametrize("persons", [False, True])
-def test_all_looks_and_counts_add_up_to_rho(monkeypatch, intercept, persons, neighbors):
+def test_all_queries_and_counts_add_up_to_rho(monkeypatch, intercept, persons, neighbors):
     rows, _ = gaussian_rows(3000, 100.0)
     schema = Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=intercept)
     if persons:
@@ -181,7 +184,10 @@ def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
 
 
 def last_radius(far, seed, rho=1e-3):
-    """Among 10,000 normal rows `far` are 10 times as long; in units of sqrt(D)."""
+    """Return the last radius for 10,000 normal rows, `far` of them 10 times as long.
+
+    The unit is sqrt(D).
+    """
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(10_000, D))
     rows[:far] *= 10
@@ -194,7 +200,7 @@ def last_radius(far, seed, rho=1e-3):
     return transformed.private_radius(source, shape, radii, law, clipped, entropy) / np.sqrt(D)
 
 
-def test_the_last_radius_reaches_rows_that_matter_however_few_bins_tell():
+def test_the_last_radius_reaches_rows_that_matter_with_few_bins_too():
     assert np.median([last_radius(0, seed) for seed in range(5)]) == pytest.approx(1.6, abs=0.25)
     assert min(last_radius(700, seed) for seed in range(5)) > 5
     assert max(last_radius(20, seed) for seed in range(5)) < 2.5
@@ -281,7 +287,7 @@ def test_wide_bounds_break_it_without_a_private_scale_and_without_finer_digits(m
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
-def test_the_looks_begin_where_half_of_the_rows_are_within_a_factor_of_2(neighbors):
+def test_the_queries_begin_where_half_of_the_rows_are_within_a_factor_of_2(neighbors):
     generator = np.random.default_rng(5)
     for exponent in (0, 3, 20, 40, 58):
         rows = generator.normal(size=(3000, D)) * 2.0**-exponent
@@ -358,7 +364,7 @@ def test_noise_wider_than_64_bits_alone_decides_the_scale_and_the_number_of_rows
 
 
 @pytest.mark.parametrize("looks", [1, 2, 5])
-def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, monkeypatch):
+def test_there_are_no_more_queries_than_requested_and_passes_are_counted(looks, monkeypatch):
     seen, look, moments = [], preconditioned.pilot_query, Rows.second_moments
     read = []
 
@@ -383,7 +389,7 @@ def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, mo
     assert mechanism.passes == len(read) == looks + 9
 
 
-def test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows():
+def test_a_query_estimates_number_mean_and_covariance_of_the_mapped_rows():
     rows = gaussian_rows(2000, 10.0)[0] + np.arange(D) / 4
     source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=0.3))
     matrix = np.diag(np.arange(1.0, D + 1))
@@ -401,7 +407,7 @@ def test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows():
     assert found.deviation == pytest.approx(2 * (50 / 2**20) ** 2 / 2000, rel=1e-3)
 
 
-def test_errors_of_a_look_are_those_of_noise_and_of_sampling():
+def test_errors_of_a_query_come_from_noise_and_sampling():
     look = preconditioned.PilotEstimate(np.ones(3), np.eye(3), 0.1, 50.0)
     assert look.error == pytest.approx(0.1 * 6**0.5)
     assert look.standard_error == pytest.approx(0.1 * 6**0.5 + 2 * (3 / 50) ** 0.5)
@@ -430,7 +436,7 @@ def test_the_tail_is_a_bound_on_the_norm_of_round_rows(p):
     assert stats.chi(p).isf(0.01) < preconditioned._tail(p, 0.01) < 1.6 * stats.chi(p).isf(0.01)
 
 
-def test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise():
+def test_a_query_ends_the_search_when_every_direction_is_twice_above_the_noise():
     values = np.array([1.0, 9.0])
     clear = [
         preconditioned.PilotEstimate(values, np.eye(2), deviation, 100.0).clear

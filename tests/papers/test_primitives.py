@@ -34,7 +34,7 @@ ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 
 
 def excess(one, other, epsilon):
-    """Delta of two finite laws, the worse of both directions."""
+    """Return the delta of two finite distributions, the larger of both directions."""
     factor = math.exp(epsilon)
     ways = (one - factor * other, other - factor * one)
     return max(float(np.maximum(way, 0).sum()) for way in ways)
@@ -44,9 +44,9 @@ def excess(one, other, epsilon):
 
 
 def changes(neighbors, votes, counts):
-    """What neighbours can change in three bins that hold one of `counts` each beside one unit.
+    """Return the changes by neighbours in three bins that also contain one of `counts` each.
 
-    Each is a tuple of (count, count in the other table) for the bins that differ.
+    Each change is a tuple of (count, count in the other table) for the bins that differ.
     """
     bins, units = range(3), []
     for size in range(votes + 1):
@@ -61,7 +61,7 @@ def changes(neighbors, votes, counts):
 
 
 def worst_excess(pairs_of_counts, law, epsilon):
-    """Delta over all these changes of independent bins; `law(count)` is the law of a bin."""
+    """Return delta over these changes of independent bins; `law(count)` is a bin's distribution."""
     law, worst = functools.cache(law), 0.0
     for pairs in pairs_of_counts:
         p = q = np.array([1.0])
@@ -72,7 +72,7 @@ def worst_excess(pairs_of_counts, law, epsilon):
 
 
 def law_of_bin(count, threshold, decay, cells=12):
-    """Law of a bin with discrete Laplace noise: hidden, T, T + 1, ..., and all that is larger."""
+    """Return the distribution of a bin with discrete Laplace noise: hidden, T, T + 1, ..., more."""
     if count == 0:
         return np.array([1.0] + [0.0] * (cells + 1))
     a = math.exp(-decay)
@@ -127,18 +127,18 @@ def test_a_threshold_for_noise_wider_than_64_bits_is_found(votes, share):
 
 
 def with_noise_for_add_remove(histogram):
-    """Broken: half of the noise that replace-one needs, at a threshold that allows for it."""
+    """Use half of the noise for replace-one, at a threshold that allows for it (broken)."""
     return histogram.threshold, 2 / float(histogram.noise.scale)
 
 
 def with_a_threshold_without_delta(histogram):
-    """Broken: 2 ln(n) / epsilon with a constant in place of 1/delta."""
+    """Use 2 ln(n) / epsilon with a constant in place of 1/delta (broken)."""
     scale = float(histogram.noise.scale)
     return 1 + math.ceil(scale * math.log(10)), 1 / scale
 
 
 def with_the_threshold_of_one_vote(histogram):
-    """Broken: units with two votes, noise for them, the threshold for one."""
+    """Use noise for units with two votes, but the threshold for one vote (broken)."""
     single = StabilityHistogram(histogram.epsilon / 2, histogram.delta, histogram.neighbors)
     return single.threshold, 1 / float(histogram.noise.scale)
 
@@ -190,7 +190,7 @@ def test_the_chance_of_a_lonely_bin_is_that_of_the_sampler():
 
 
 def gaussian_law_of_bin(count, histogram, spread):
-    """Hidden, then cells above the threshold, of a bin with continuous noise."""
+    """Return the distribution of a bin with continuous noise: hidden, then cells above."""
     if count == 0:
         return np.array([1.0] + [0.0] * 251)
     edges = histogram.threshold / STEPS_PER_VOTE + spread * np.linspace(0, 12, 251)
@@ -199,7 +199,7 @@ def gaussian_law_of_bin(count, histogram, spread):
 
 
 def gaussian_excess(histogram, epsilon, factor=1.0):
-    """Delta of a histogram whose noise is `factor` as wide as it should be."""
+    """Return delta of a histogram whose noise is `factor` times as wide as necessary."""
     spread = histogram.noise.standard_deviation / STEPS_PER_VOTE * factor
     visible = math.ceil(histogram.threshold / STEPS_PER_VOTE + 5 * spread)
     pairs = changes(histogram.neighbors, 1, (0, 1, visible))
@@ -243,16 +243,16 @@ def test_gaussian_counts_show_above_the_threshold_only():
 
 
 def passing_chance(test, score):
-    """Chance that a score passes, from the law of the noise."""
+    """Return the chance that a score passes, from the noise distribution."""
     if score >= test.limit:
         return 0.0
     a = math.exp(-1 / float(test.noise.scale))
-    room = test.threshold - score
-    return 1 - a ** (room + 1) / (1 + a) if room >= 0 else a**-room / (1 + a)
+    space = test.threshold - score
+    return 1 - a ** (space + 1) / (1 + a) if space >= 0 else a**-space / (1 + a)
 
 
 def delta_of_test(passing, sensitivity, epsilon):
-    """Delta of a test with these chances of passing at scores 0, 1, ..., all beyond refused."""
+    """Return delta of a test with these chances at scores 0, 1, ...; larger scores are refused."""
     chances = [*passing, *[0.0] * sensitivity]
     pairs = [
         (one, other)
@@ -277,7 +277,7 @@ def test_a_test_keeps_its_epsilon_and_delta_over_all_scores(sensitivity, epsilon
 
 
 def published_test(epsilon, delta):
-    """The passing chances of the public code of Brown, Hopkins and Smith (2023)."""
+    """Return the passing chances of the public code of Brown, Hopkins and Smith (2023)."""
     tau = 2 * math.log((1 - delta) / delta) / epsilon + 4
     chances = (1 - delta * math.exp(epsilon * (z - 2) / 2) for z in range(math.ceil(tau)))
     return [min(1.0, max(0.0, p)) for p in chances]
@@ -310,7 +310,7 @@ TINY = ReleaseTest(Fraction(4), 0.2, false_alarm=0.2)  # a limit small enough to
 
 
 def neighbours(t):
-    """Pairs of t items on a small grid that differ in one item, many of them near the edge."""
+    """Yield pairs of t items on a small grid that differ in one item, many near the edge."""
     rng = np.random.default_rng(4)
     places = np.array([0, 9, 10, 11, 19, 20, 21, 30, 10**6])
     for _ in range(6000):
@@ -332,7 +332,10 @@ def average_of(items, limit, radius=10):
 
 
 def largest_changes(limit, t):
-    """Largest change of the score, and of the average over its bound where both scores count."""
+    """Return the largest change of the score, and of the average over its bound.
+
+    The average counts only if both scores do.
+    """
     scores, averages = [0], [0.0]
     for one, other in neighbours(t):
         (s, _, a), (z, _, b) = average_of(one, limit), average_of(other, limit)
@@ -350,7 +353,7 @@ def test_score_and_average_change_by_no_more_than_proved(limit):
 
 
 def brute_force(items, limit, radius=10):
-    """The definitions, word for word."""
+    """Evaluate the definitions directly."""
     t = len(items)
     near = [sum(abs(x - y) <= radius for y in items) for x in items]
     levels = [{j for j in range(t) if near[j] >= t - level} for level in range(2 * limit + 1)]
@@ -366,7 +369,7 @@ def test_scores_and_weights_are_those_of_the_definition():
 
 
 def test_unstable_weights_break_the_bound():
-    """Broken: items with many friends weigh 1, others 0, without levels."""
+    """In the broken version, items with many close items have weight 1 and others 0."""
     limit, t, worst = 3, 11, 0.0
     for one, other in neighbours(t):
         means = []

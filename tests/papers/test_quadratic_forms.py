@@ -15,7 +15,7 @@ def moment(units):
 
 
 def exactly(units, vector):
-    """floor(v'Cv) in Python integers, v truncated to multiples of 2^-40."""
+    """Return floor(v'Cv) in Python integers, with v truncated to multiples of 2^-40."""
     fixed = [int(x * 2**40) for x in vector]
     total = sum(
         a * c * b

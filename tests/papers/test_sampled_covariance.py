@@ -21,7 +21,7 @@ from dpcov.papers.primitives.sampled_covariance import (
 
 
 def exact_divergence(change, alpha):
-    """Renyi divergence of N(0, 1 + change) from N(0, 1), by the closed form with 60 digits."""
+    """Return the Renyi divergence of N(0, 1 + change) from N(0, 1) with 60 digits."""
     with mpmath.workdps(60):
         e, order = mpmath.mpf(change), mpmath.mpf(alpha)
         left = 1 - (order - 1) * e
@@ -59,7 +59,7 @@ def test_no_curve_is_claimed_where_there_is_no_proof():
 
 
 def largest_sum(close, alpha, signs):
-    """Largest sum of exact divergences over changes of 2-norm `close`, found at random."""
+    """Search at random for the largest sum of exact divergences over changes of 2-norm `close`."""
     rng = np.random.default_rng(1)
     found = 0.0
     for _ in range(200):
@@ -107,7 +107,10 @@ def draws():
 
 
 def statistics_of(draws, scale=1.0):
-    """Along vectors, of A^-1/2 W A^-1/2 and of its determinant: numbers that follow known laws."""
+    """Return statistics of A^-1/2 W A^-1/2 along vectors and of its determinant.
+
+    The distributions of these numbers are known.
+    """
     inverse = np.linalg.inv(ROOT.astype(float)) / math.sqrt(scale)
     whitened = np.array([inverse @ w.astype(float) @ inverse.T for w in draws]) * SAMPLES
     vectors = np.array([[1, 0, 0], [0, 0, 1], [0.6, 0, -0.8], [0.5, 0.5, math.sqrt(0.5)]])
@@ -117,7 +120,7 @@ def statistics_of(draws, scale=1.0):
 
 
 def rejections(forms, rest, off, samples=SAMPLES):
-    """P values of: forms are chi-square(N), Schur complements chi-square(N - d + 1), normals."""
+    """Return p-values: forms chi-square(N), Schur complements chi-square(N - d + 1), normals."""
     chi = [stats.kstest(f, stats.chi2(samples).cdf).pvalue for f in forms]
     schur = [stats.kstest(r, stats.chi2(samples - D + 1).cdf).pvalue for r in rest]
     return min([*chi, *schur, stats.kstest(off, stats.norm.cdf).pvalue])
@@ -127,13 +130,13 @@ def test_draws_follow_the_law_of_covariances_of_samples(draws):
     assert rejections(*statistics_of(draws)) > 1e-3
 
 
-def test_another_scale_or_number_of_samples_is_told_apart(draws):
+def test_another_scale_or_number_of_samples_is_detected(draws):
     assert rejections(*statistics_of(draws, scale=1.25)) < 1e-6
     assert rejections(*statistics_of(draws), samples=SAMPLES + 1) < 1e-6
 
 
-def test_a_root_on_the_wrong_side_is_told_apart(draws, monkeypatch):
-    """Broken: L' B B' L."""
+def test_a_root_on_the_wrong_side_is_detected(draws, monkeypatch):
+    """The broken version computes L' B B' L."""
     from dpcov.papers.primitives import sampled_covariance
 
     right = sampled_covariance._cholesky

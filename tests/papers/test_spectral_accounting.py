@@ -27,14 +27,14 @@ PLANE = np.stack([np.cos(ANGLES), np.sin(ANGLES)])
 
 
 def log_density(matrix, t):
-    """Log-density of exp(t u'Cu) on the circle, by the trapezoidal rule (spectrally accurate)."""
+    """Return the log density of exp(t u'Cu) on the circle, by the trapezoidal rule."""
     exponent = t * np.einsum("ia,ij,ja->a", PLANE, matrix, PLANE)
     top = exponent.max()
     return exponent - top - np.log(np.mean(np.exp(exponent - top)))
 
 
 def worst_direction_loss(t, neighbors, bound):
-    """Largest log-ratio over moments C of any size and neighbours of theirs, at d = 2."""
+    """Return the largest log-ratio over moments C of any size and their neighbours, at d = 2."""
     losses = []
     for size in (0.0, 1.0, 30.0, 1000.0):
         for first in (0.0, 0.7, np.pi / 2):
@@ -72,7 +72,7 @@ def test_the_concentration_of_add_remove_breaks_replace_one():
 
 
 def moments(lattice):
-    """Exact sums of some rows, for neighbours to be added to."""
+    """Return exact sums of some rows, to which neighbours add rows."""
     rng = np.random.default_rng(4)
     rows = rng.integers(-(2**19), 2**19, (40, lattice.dimension)) // lattice.dimension
     return [np.zeros((lattice.dimension,) * 2, dtype=object), rows.T.astype(object) @ rows]
@@ -113,7 +113,7 @@ def test_rayleigh_values_change_by_their_sensitivity_and_no_more(lattice, neighb
 
 
 def along_the_first_axis(lattice):
-    """Orthonormal rows of which the first points along a row of full norm."""
+    """Return orthonormal rows; the first row points along a row of full norm."""
     start = np.eye(lattice.dimension)
     if lattice.intercept_units:
         start[0, -1] = lattice.intercept_units / 2**20
@@ -245,7 +245,7 @@ def test_shares_follow_the_corollary():
 
 
 def test_a_piece_is_what_the_former_pieces_leave(monkeypatch):
-    """For directions that are not orthogonal, without noise."""
+    """The directions are not orthogonal, and there is no noise."""
     drawn = iter(np.array([[1.0, 0, 0, 0], [0.6, 0.8, 0, 0], [0.5, 0.5, 0.5, 0.5]]))
     monkeypatch.setattr(
         kapralov_talwar,

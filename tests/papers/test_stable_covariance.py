@@ -24,7 +24,10 @@ BOTH = pytest.mark.parametrize("mechanism", [StableCovariance(), Whitened()], id
 
 
 def normal_rows(n, condition, seed=0, d=D):
-    """Rows N(0, Q diag Q'), eigenvalues evenly spaced in logarithm, and what makes them round."""
+    """Return rows N(0, Q diag Q') with eigenvalues evenly spaced in logarithm, and a map.
+
+    The map makes the rows round.
+    """
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
     deviations = np.geomspace(condition**-0.5, 1, d)
@@ -121,7 +124,7 @@ def test_as_many_rows_as_stated_are_enough_and_half_are_not(mechanism):
 
 
 @BOTH
-def test_persons_are_judged_by_all_their_rows(mechanism):
+def test_persons_are_scored_by_all_their_rows(mechanism):
     rows, round_map = normal_rows(60_000, 100.0)
     unit = {"column": "id", "type": "integer", "max_rows": 2}
     schema = Schema.parse(

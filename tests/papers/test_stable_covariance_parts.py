@@ -233,7 +233,7 @@ def test_the_number_of_units_is_published_under_replace_one_only(neighbors):
 # Options and refusals.
 
 
-def test_other_budgets_are_told_what_is_needed():
+def test_other_budgets_are_refused_with_what_is_needed():
     with pytest.raises(MechanismError, match="stable-covariance needs epsilon and delta"):
         StableCovariance().calibrate(LATTICE, PureDP(1.0), ADD)
 

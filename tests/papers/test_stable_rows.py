@@ -27,7 +27,7 @@ ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 
 
 def table_of(units):
-    """Rows in memory of these units, each a list of integer rows."""
+    """Return rows in memory of these units; each unit is a list of integer rows."""
     rows = [row for unit in units for row in unit]
     owners = [i for i, unit in enumerate(units) for _ in unit]
     width = len(rows[0]) if rows else 1
@@ -36,7 +36,7 @@ def table_of(units):
 
 
 def gram_of(units, weights=None):
-    """(d, d) exact I + sum of weighted row outer products, as Fractions."""
+    """Return (d, d) exact I + sum of weighted row outer products, as Fractions."""
     d = len(next(row for unit in units for row in unit))
     gram = np.array([[Fraction(i == j) for j in range(d)] for i in range(d)], dtype=object)
     for i, unit in enumerate(units):
@@ -66,7 +66,7 @@ def exact_leverages(units):
 
 
 def nearly_tied(n, above):
-    """Rows of which the first has a leverage that differs from 1/n by 2^-80 / n^2 only."""
+    """Return rows of which the first has a leverage that differs from 1/n by only 2^-80 / n^2."""
     s = 2**40 - 87
     rest = [s] * (n - 1)
     square = s * s - 2 if above else 0
@@ -78,7 +78,7 @@ def nearly_tied(n, above):
 
 @pytest.mark.parametrize("n", [3, 10])
 @pytest.mark.parametrize("above", [False, True])
-def test_leverages_that_floats_cannot_tell_from_the_bound_are_decided_rightly(n, above):
+def test_leverages_that_floats_cannot_distinguish_from_the_bound_are_decided_rightly(n, above):
     units = nearly_tied(n, above)
     exact = [h > Fraction(1, n) for h in exact_leverages(units)]
     assert exact[0] is above
@@ -90,7 +90,7 @@ def test_leverages_that_floats_cannot_tell_from_the_bound_are_decided_rightly(n,
 
 
 def tricky_rows(rng, n, d):
-    """Rows of wildly different size in skew directions; some equal, some 0."""
+    """Return rows of very different size in skew directions; some are equal, some are 0."""
     sizes = 2.0 ** rng.integers(0, 39, d)
     rows = rng.normal(size=(n, d)) * sizes
     if d > 1:
@@ -207,7 +207,7 @@ def test_the_order_of_deletions_does_not_matter(seed, persons):
 
 
 def unit_of(rng, d, most_rows):
-    """Rows of one unit: ordinary, long, far longer, along an axis, or none that counts."""
+    """Return rows of one unit: ordinary, long, far longer, along an axis, or ignored."""
     count = rng.integers(1, most_rows + 1)
     rows = rng.integers(-9, 10, (count, d))
     kind = rng.integers(6)
@@ -221,7 +221,7 @@ def unit_of(rng, d, most_rows):
 
 
 def neighbours(seed, d, most_rows, ceiling, pairs):
-    """Lists of units that differ in one, most of them on the edge between good and refused."""
+    """Yield lists of units that differ in one unit, most on the edge of refusal."""
     rng = np.random.default_rng(seed)
     for _ in range(pairs):
         n = int(ceiling * d * rng.uniform(0.9, 2.2))
@@ -280,7 +280,7 @@ EQUAL = [[(3,)]] * 20
 
 
 def test_levels_that_are_not_spaced_let_one_unit_change_everything(monkeypatch):
-    """Broken: the same bound at all levels. Twenty equal rows pass a bound that 19 fail."""
+    """The broken version has one bound for all levels: 20 equal rows pass it, and 19 fail it."""
     stable = StableRows(20, 5)
     assert between(stable, EQUAL, EQUAL[1:])[0] <= 1
     above = Leverages.above
@@ -289,7 +289,7 @@ def test_levels_that_are_not_spaced_let_one_unit_change_everything(monkeypatch):
 
 
 def test_weights_without_levels_break_the_bound(monkeypatch):
-    """Broken: full weight or none. One row less tips 19 others over the bound of a level."""
+    """The broken version has weights 1 or 0 only: without one row, 19 others exceed a bound."""
     stable = StableRows(200, 20)
     units = [[(2,)]] * 19 + [[(1,)]] * 639
     bound = stable.closeness(ADD)

@@ -28,7 +28,10 @@ BUDGET = ApproxDP(4.0, 1e-5)
 
 
 def normal_rows(n, condition, d=3, seed=0):
-    """Rows N(0, Q diag Q'), eigenvalues evenly spaced in logarithm, and what makes them round."""
+    """Return rows N(0, Q diag Q') with eigenvalues evenly spaced in logarithm, and a map.
+
+    The map makes the rows round.
+    """
     rng = np.random.default_rng(seed)
     rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
     deviations = np.geomspace(condition**-0.5, 1, d)
@@ -74,7 +77,7 @@ def test_the_error_is_close_to_that_without_privacy_at_any_condition(condition, 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 4, 5])
 def test_it_works_at_the_number_of_rows_that_it_states(d):
-    """At epsilon = 1, delta = 1e-6."""
+    """The budget is epsilon = 1, delta = 1e-6."""
     budget = ApproxDP(1.0, 1e-6)
     rows, round_map = normal_rows(enough(d, budget), 1e10, d=d)
     made = denoise(released(rows, budget=budget), "project")
@@ -84,7 +87,7 @@ def test_it_works_at_the_number_of_rows_that_it_states(d):
 
 
 def test_a_wrong_step_is_caught(monkeypatch):
-    """Broken: what lies above the gap is stretched, not what lies below."""
+    """The broken version stretches what is above the gap, not what is below."""
     rows, round_map = normal_rows(enough(3), 1e6)
 
     def wrong(basis, ratio):
@@ -177,7 +180,7 @@ def test_all_steps_together_keep_the_budget(budget, neighbors):
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e10])
-def test_what_looks_leave_goes_to_the_release(monkeypatch, condition):
+def test_the_rest_of_the_budget_after_queries_goes_to_the_release(monkeypatch, condition):
     costs, given = [], []
     votes, average = EigenvalueEstimator.__call__, StableAverage.__call__
     final = unbounded_gaussian.release_transformed

@@ -38,7 +38,7 @@ def rows_of(values, intercept=0.0):
 
 
 @pytest.mark.parametrize("looks", [None, 1, 2, 7])
-def test_looks_spend_their_shares_and_bad_events_half_of_delta(monkeypatch, looks):
+def test_queries_spend_their_fractions_and_bad_events_half_of_delta(monkeypatch, looks):
     asked, spaces, last = [], [], []
     right, recovery = gdp_beside_bad_events, SubspaceRecovery.of
     calibrated = gaussian.calibration
@@ -113,7 +113,7 @@ def test_a_release_that_cannot_be_drawn_is_refused_from_public_numbers():
         UnboundedGaussian(trace_share=1e-30).calibrate(LATTICE, BUDGET, ADD)
 
 
-def test_there_are_as_many_looks_as_features_up_to_64_or_as_asked_for():
+def test_there_are_as_many_queries_as_features_up_to_64_or_as_requested():
     assert UnboundedGaussian()._query_limit(Lattice(3, 1.0)) == 3
     assert UnboundedGaussian()._query_limit(Lattice(100, 1.0)) == 64
     assert UnboundedGaussian(looks=5)._query_limit(Lattice(3, 1.0)) == 5
@@ -178,7 +178,7 @@ R = math.sqrt(3)  # the radius of three columns within [-1, 1]
 STEP = 2.0**-20
 
 
-def test_without_a_gap_one_look_scales_the_rows(course):
+def test_without_a_gap_one_query_scales_the_rows(course):
     shape, spent, seen, floors, spaces, cuts = course([([9, 4, 2], 15)])
     np.testing.assert_allclose(shape, np.eye(3) / math.sqrt(5), rtol=1e-6)
     assert spent == {"spaces": 0, "values": 3}
@@ -224,7 +224,7 @@ def test_after_a_gap_among_positive_ones_nothing_can_still_be_parted(course):
     assert [rank for rank, _ in spaces] == [1, 2]
 
 
-def test_looks_end_where_there_are_no_more(course):
+def test_queries_end_at_their_largest_number(course):
     wide = ([16, 1, 0.5], 17.5)
     _, spent, _, _, spaces, _ = course([wide, wide], looks=1)
     assert spent == {"spaces": 1, "values": 6}
@@ -286,7 +286,7 @@ def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
 
 
 def moment_of(rows, lattice, count=None):
-    """Moment of integer rows, the intercept of the lattice among them."""
+    """Return the moment of integer rows, including the intercept of the lattice."""
     whole = [[*row, *[lattice.intercept_units] * (lattice.dimension - 2)] for row in rows]
     units = np.zeros((lattice.dimension,) * 2, dtype=object)
     for row in whole:
@@ -318,7 +318,7 @@ def test_groups_have_covariances_over_their_size_and_traces(monkeypatch):
     np.testing.assert_allclose(given[0]["transform"].matrix(), shape, rtol=1e-8)
 
 
-def test_an_intercept_tells_the_mean_of_a_group_whatever_its_size():
+def test_an_intercept_gives_the_mean_of_a_group_of_any_size():
     for intercept in (2.0**-20, 0.3):
         lattice = Lattice(2, 2.0**22, intercept).relative()
         assert _covariance(moment_of([], lattice)).tolist() == [[0, 0], [0, 0]]
@@ -336,7 +336,7 @@ def test_an_intercept_tells_the_mean_of_a_group_whatever_its_size():
 
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("intercept", [0.0, 0.3])
-def test_the_fine_step_looks_with_the_noise_of_its_share(monkeypatch, neighbors, intercept):
+def test_the_fine_step_has_the_noise_of_its_fraction(monkeypatch, neighbors, intercept):
     rng = np.random.default_rng(1)
     rows = rows_of(rng.normal(size=(50, 3)), intercept)
     asked, matrices = [], []

@@ -35,7 +35,7 @@ def released(column, seed, neighbors=ADD, epsilon=1.0):
 
 
 def matchings(rows):
-    """All ways to pair the rows, one left out if their number is odd."""
+    """Yield all ways to pair the rows; if their number is odd, one row has no pair."""
     if len(rows) < 2:
         yield ()
         return
@@ -48,7 +48,7 @@ def matchings(rows):
 
 
 def in_order(rows):
-    """Broken: rows are paired by their position."""
+    """Pair the rows by their position (broken)."""
     yield tuple(zip(rows[::2], rows[1::2], strict=False))
 
 
@@ -58,7 +58,7 @@ KEYS = (0, 1, 2)  # differences of 1, 2 or 3, and 4 or more, of values in 0..5
 
 @functools.cache
 def law_of_bin(count):
-    """Hidden, then cells above the threshold."""
+    """Return the distribution of a bin: hidden, then cells above the threshold."""
     if count == 0:
         return np.array([1.0] + [0.0] * 17)
     spread = HISTOGRAM.noise.standard_deviation / STEPS_PER_VOTE
@@ -68,7 +68,7 @@ def law_of_bin(count):
 
 
 def law_of_scale(rows, pairings):
-    """Exact law of the histogram of differences, over all pairings."""
+    """Return the exact distribution of the histogram of differences, over all pairings."""
     total, number = 0.0, 0
     for pairs in pairings(rows):
         sizes = [math.frexp(abs(a - b))[1] - 1 for a, b in pairs if a != b]
@@ -140,7 +140,7 @@ def test_the_sums_change_by_their_sensitivity_and_no_more(neighbors):
 
 
 def account(planned, neighbors, factor=1.0):
-    """(epsilon, delta) that the laws of a plan imply, all noise being `factor` as wide."""
+    """Return the (epsilon, delta) of a plan whose noise is `factor` times as wide."""
     moved = 2 if neighbors is SWAP else 1
     laws = [(planned.scale.noise, 2), (planned.place.noise, moved)]
     squares = [STEPS_PER_VOTE**2 * votes / float(law.variance - 8) for law, votes in laws]
@@ -256,7 +256,7 @@ def test_extreme_scales_give_a_mean_and_intervals_that_hold_the_truth(scale):
 
 
 def test_a_refusal_is_booked_like_a_result(tmp_path):
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5), count="sums")
     budget = {"epsilon": 1.0, "delta": 1e-6, "ledger": ledger}
     with pytest.raises(MechanismRefused):
         mean_and_variance([1.0, 2.0], **budget)
@@ -272,7 +272,7 @@ def test_a_seeded_result_says_so_and_is_not_booked(tmp_path):
     column = np.random.default_rng(1).normal(size=5000)
     assert released(column, 3) == released(column, 3)
     assert released(column, 3).reproducible
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5), count="sums")
     with pytest.raises(LedgerError, match="with a seed"):
         mean_and_variance(column, epsilon=1.0, delta=1e-6, ledger=ledger, seed=1)
     assert not ledger.account().entries
@@ -280,7 +280,7 @@ def test_a_seeded_result_says_so_and_is_not_booked(tmp_path):
 
 @pytest.mark.parametrize("values", [["secret"], [[1.0, 2.0]], 5.0, [[1.0], "secret"]])
 def test_what_is_no_column_of_numbers_is_refused_without_quoting_it(values, tmp_path):
-    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5), count="sums")
     with pytest.raises(SourceError) as caught:
         mean_and_variance(values, epsilon=1.0, delta=1e-6, ledger=ledger)
     assert "secret" not in str(caught.value)

@@ -105,7 +105,7 @@ def test_gaussian_value_noise_covers_every_change_of_the_values(lattice, neighbo
 def test_gaussian_value_noise_is_that_of_the_stated_change_to_the_last_bit(
     lattice, neighbors, extra
 ):
-    """As in the docstring: V D V' in Frobenius norm, and sqrt(d) for what each value is rounded."""
+    """The change is V D V' in Frobenius norm, plus sqrt(d) for the rounding of the values."""
     d, values = lattice.dimension, GaussianValues(Fraction(3, 10), extra)
     sides = lattice.frobenius_squared(neighbors) / lattice.unit_bound**2
     frobenius = lattice.unit_bound * {1: 1, 2: root_above(2)}[sides]

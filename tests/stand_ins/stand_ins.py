@@ -35,17 +35,17 @@ class Exact:
     denoise = "none"  # there is nothing to take away, and it takes long
 
     def _seed(self) -> None:
-        """None: what the tests give as `random_state` is for solvers."""
+        """Return None: scikit-learn's tests use `random_state` for solvers only."""
 
     def _ranges(self, values: Any) -> tuple[list[float], list[float]]:
-        """The least and the largest value of each column; about a constant, one to each side."""
+        """Return the range of each column; a constant column gets the range of one on each side."""
         MET.append(type(self).__name__)
         dense = values.toarray() if hasattr(values, "toarray") else values
         columns = np.asarray(dense, np.float64)
         columns = columns[:, None] if columns.ndim == 1 else columns
         low, high = columns.min(axis=0), columns.max(axis=0)
-        room = np.where(low < high, 0.0, 1.0)
-        return (low - room).tolist(), (high + room).tolist()
+        space = np.where(low < high, 0.0, 1.0)
+        return (low - space).tolist(), (high + space).tolist()
 
 
 class PCA(Exact, PrivatePCA):
@@ -102,7 +102,7 @@ class Ridge(Exact, PrivateRidge):
         return self
 
     def _alphas(self, targets: int) -> list[Any]:
-        """In the units of dpcov, which takes the mean of squares and not their sum."""
+        """Convert the penalties to dpcov's units: dpcov uses the mean of squares, not their sum."""
         return [alpha / (2 * self._total) for alpha in super()._alphas(targets)]
 
 
@@ -116,11 +116,11 @@ class EmpiricalCovariance(Exact, PrivateCovariance):
 
 
 def roomy(compare: Any) -> Any:
-    """`assert_allclose` that sees no difference below `STEP`, in units of the largest entry."""
+    """Return `assert_allclose` without differences below `STEP`, in units of the largest entry."""
 
     def compared(actual: Any, desired: Any, rtol: Any = 1e-7, atol: Any = 0, **how: Any) -> None:
-        room = STEP * float(np.max(np.abs(desired), initial=0.0))
-        compare(actual, desired, rtol=max(rtol, STEP), atol=max(atol, room), **how)
+        space = STEP * float(np.max(np.abs(desired), initial=0.0))
+        compare(actual, desired, rtol=max(rtol, STEP), atol=max(atol, space), **how)
 
     return compared
 
@@ -143,11 +143,11 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     if report.when == "setup":
         MET.clear()
     if report.when == "call" and MET:
-        told = {
+        reported = {
             "test": f"{item.module.__name__.rpartition('.')[2]}::{item.name}",
             "outcome": "xfailed" if hasattr(report, "wasxfail") else report.outcome,
             "error": call.excinfo.exconly() if report.failed else "",
         }
         with Path(os.environ["STAND_INS_OUTCOMES"]).open("a") as file:
-            file.write(json.dumps(told) + "\n")
+            file.write(json.dumps(reported) + "\n")
     return report

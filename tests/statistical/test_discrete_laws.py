@@ -35,7 +35,10 @@ def span(reach):
 
 
 def p_value(draws, law):
-    """Chi-square of integer draws against a law; values expected less than 5 times share a bin."""
+    """Return the chi-square p-value of integer draws against a distribution.
+
+    Values that are expected less than 5 times share a bin.
+    """
     common = np.array([k for k, p in law.items() if p * draws.size >= 5])
     expected = np.array([law[k] for k in common]) * draws.size
     observed = np.array([np.count_nonzero(draws == k) for k in common])
@@ -51,7 +54,7 @@ def laplace_with_two_zeros(scale, rng):
 
 
 def gaussian_without_centre(variance, rng):
-    """Algorithm 3 with gamma = y^2 / 2v in place of (|y| - v / t)^2 / 2v."""
+    """Run Algorithm 3 with gamma = y^2 / 2v in place of (|y| - v / t)^2 / 2v."""
     scale = int(variance**0.5) + 1
     y = discrete_laplace(Fraction(scale), 4 * COUNT, Entropy.seeded(11))
     return y[rng.random(y.size) < np.exp(-(y**2) / (2 * float(variance)))][:COUNT]

@@ -31,7 +31,7 @@ def parts(matrices):
 
 
 def p_values(matrices, variance=VARIANCE):
-    """Of variance s^2 on the diagonal and s^2 / 2 off it."""
+    """Return p-values for variance s^2 on the diagonal and s^2 / 2 off it."""
     diagonal, off = parts(matrices)
     return variance_p_value(diagonal, variance), variance_p_value(off, variance / 2)
 

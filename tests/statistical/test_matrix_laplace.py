@@ -16,13 +16,13 @@ C = 2.0**36
 
 
 def drawn(law, count, seed):
-    """(count, d, d) draws in units of the scale C."""
+    """Return (count, d, d) draws in units of the scale C."""
     entropy = Entropy.seeded(seed)
     return np.stack([law.sample(entropy) for _ in range(count)]) / C
 
 
 def with_degrees(d, degrees, count, seed):
-    """(count, d, d) differences of Wishart matrices of any degrees of freedom, scale 1."""
+    """Return (count, d, d) differences of Wishart matrices of any degrees of freedom, scale 1."""
     factors = np.random.default_rng(seed).standard_normal((2, count, d, degrees))
     first, second = factors @ factors.swapaxes(2, 3)
     return first - second
@@ -41,7 +41,7 @@ def test_one_by_one_noise_is_laplace_of_scale_2c_and_no_other():
 
 
 def moment_p_values(draws):
-    """Diagonal variance 4m, off-diagonal 2m, with m = d + 1."""
+    """Return p-values for diagonal variance 4m and off-diagonal variance 2m, with m = d + 1."""
     d = draws.shape[1]
     squares = draws**2
     diagonal = np.trace(squares, axis1=1, axis2=2) / d
@@ -62,7 +62,7 @@ def test_variances_are_4m_and_2m_with_m_one_more_than_d(d):
 
 
 def direction_p_value(draws):
-    """Whether v'Zv has the same law along an axis and along the diagonal, on separate halves."""
+    """Compare v'Zv along an axis and along the diagonal, on separate halves."""
     d = draws.shape[1]
     diagonal = np.full(d, d**-0.5)
     half = len(draws) // 2
@@ -92,18 +92,18 @@ def test_simulated_noise_has_the_law_of_the_release_noise():
 
 
 def log_density_1(z, m):
-    """Log density of c (chi2_m - chi2_m) at c = 1, but for a constant."""
+    """Return the log density of c (chi2_m - chi2_m) at c = 1, up to a constant."""
     z, order = abs(z), (m - 1) / 2
     return order * np.log(z) + np.log(special.kve(order, z / 2)) - z / 2
 
 
 def log_density_2(matrix):
-    """Log density at d = 2, m = 3, c = 1, but for a constant.
+    """Return the log density at d = 2, m = 3, c = 1, up to a constant.
 
     With Z = [[t + x, y], [y, t - x]], r = |(x, y)|, the theorem's integral over A >= 0, A >= Z is
-    one over the plane of exp(-2 max(|v|, t + |v - (x, y)|)), which elliptic coordinates with foci
-    0 and (x, y) split: r^2 (J0 (K0 + K1 / r) - J2 K0), Bessel K at r,
-    Jk = int_0^pi cos^k exp(-|r cos - t|).
+    one over the plane of exp(-2 max(|v|, t + |v - (x, y)|)), which elliptic coordinates with foci 0
+    and (x, y) split: r^2 (J0 (K0 + K1 / r) - J2 K0), Bessel K at r, Jk = int_0^pi cos^k exp(-|r cos
+    - t|).
     """
     t = np.trace(matrix) / 2
     r = max(float(np.hypot((matrix[0, 0] - matrix[1, 1]) / 2, matrix[0, 1])), 1e-9)
@@ -121,7 +121,10 @@ def log_density_2(matrix):
 
 
 def loss_over_bound(log_density, pairs, factor=1.0):
-    """Largest |log f(Z + D) - log f(Z)| over its bound ||D||_* / 2, with noise `factor` as wide."""
+    """Return the largest |log f(Z + D) - log f(Z)| over its bound ||D||_* / 2.
+
+    The noise is `factor` times as wide.
+    """
     ratios = []
     for z, change in pairs:
         loss = abs(log_density((z + change) / factor) - log_density(z / factor))
@@ -159,7 +162,7 @@ def test_at_order_two_the_loss_along_a_line_is_the_one_of_the_specification():
 
 
 def pairs_2(count):
-    """Noise values and changes at d = 2: random ones of many sizes, and far along a line."""
+    """Yield noise values and changes at d = 2: random ones of many sizes, and far along a line."""
     rng = np.random.default_rng(6)
     for _ in range(count):
         z, change = rng.standard_normal((2, 2, 2)) * np.exp(rng.uniform(-3, 3, (2, 1, 1)))
@@ -176,7 +179,7 @@ def test_at_order_two_the_loss_never_exceeds_the_bound_and_comes_near_it():
 
 
 def cell_p_value(draws):
-    """Chi-square of (t, r) of 2 x 2 draws against the density, which has r for its Jacobian."""
+    """Return the chi-square p-value of (t, r) of 2 x 2 draws; the density has the Jacobian r."""
     t = np.trace(draws, axis1=1, axis2=2) / 2
     r = np.hypot((draws[:, 0, 0] - draws[:, 1, 1]) / 2, draws[:, 0, 1])
     ts, rs = np.linspace(-12, 12, 97), np.linspace(0, 18, 73)
@@ -203,26 +206,26 @@ def test_draws_at_order_two_follow_that_density():
 
 
 def correct_bits(law, present, entropy):
-    """Lowest published bits of a diagonal that is noise alone, or noise plus one odd row."""
+    """Return the lowest published bits of a diagonal of noise, or of noise plus one odd row."""
     shift = additive.shift_for(law.spread)
     sums = law.sample(entropy).astype(object) + present
     return additive.coarse(sums, shift).diagonal() & 1
 
 
 def rounded_to_even(law, present, entropy):
-    """Broken: half to even, published on the finest lattice."""
+    """Round half to even, and publish on the finest lattice (broken)."""
     factors = standard_normals(2 * law.dimension * law.degrees, entropy)
     noise = law._difference(*factors.reshape(2, law.dimension, law.degrees))
     return (np.rint(noise).astype(np.int64) + present).diagonal() & 1
 
 
 def published_too_finely(law, present, entropy):
-    """Broken: the noise is right, the lattice is not the coarser one."""
+    """Publish correct noise on a lattice that is too fine (broken)."""
     return (law.sample(entropy) + present).diagonal() & 1
 
 
 def parity_attack(bits, d, epsilon, count):
-    """P-value for the low bits being the same with and without one row of odd entries."""
+    """Return the p-value for equal low bits with and without one row of odd entries."""
     law = WishartDifference(d, float(Fraction(2**40) / Fraction(str(epsilon))))
     found = []
     for present in (0, 1):

@@ -5,20 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from dpcov import denoise as denoising
-from dpcov.api.ledger import Ledger
+from dpcov.api.about import about, file_hash, schema_hash
+from dpcov.api.ledger import About, Ledger, finish_or_warn, require_countable
 from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.ledger_rule import Count as LedgerCount
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
+    Budget,
     BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
+    PureDP,
     budget_from,
     budget_warnings,
     neighbors_named,
@@ -80,6 +84,9 @@ class Request:
     part_of : str or None
         Column of a grouped release, if this request is a part of one.
 
+    about : About
+        Description of the release for the ledger.
+
     """
 
     rows: Rows
@@ -92,13 +99,14 @@ class Request:
     ledger: Ledger | None = None
     dataset: str | None = None
     part_of: str | None = None  # the column of a grouped release, which records the spend of all
+    about: About = field(default_factory=About)
 
     @property
     def guarantee(self) -> Guarantee:
         return self.laws.guarantee
 
     def run(self) -> Release:
-        """Record the budget, then make and denoise the release.
+        """Record the budget, make and denoise the release, and record that it is finished.
 
         Returns
         -------
@@ -112,13 +120,52 @@ class Request:
             all parts.
 
         """
+        made, entry = self.draw()
+        self.finish(entry, [file_hash(one.to_text()) for one in made.values() if entry is not None])
+        return made[""]
+
+    def draw(self) -> tuple[dict[str, Release], int | None]:
+        """Record the budget, then make and denoise the release.
+
+        Returns
+        -------
+        tuple of dict and int or None
+            Release under an empty name, and the number of the ledger's entry.
+
+        Raises
+        ------
+        LedgerError
+            The request is a part of a grouped release.
+
+        """
         if self.part_of is not None:
             raise LedgerError(
                 f"This request is one group of a release by {self.part_of!r}. Run the whole "
                 "grouped request, which records the budget of all groups once."
             )
-        self.book(self.guarantee, note=self.mechanism.name)
-        return self._draw()
+        entry = self.book(self.guarantee, note=self.mechanism.name, mu=self.laws.mu)
+        return {"": self._draw()}, entry
+
+    def finish(
+        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
+    ) -> None:
+        """Record in the ledger that the release is finished.
+
+        Parameters
+        ----------
+        entry : int or None
+            Number of the entry. None without a ledger.
+
+        hashes : sequence of str
+            SHA-256 hashes of the release files.
+
+        schema : str, optional
+            Name of the schema, if the request has only its content.
+
+        """
+        if self.ledger is not None and entry is not None:
+            described = self.about if schema is None else replace(self.about, schema=schema)
+            finish_or_warn(self.ledger, entry, hashes, described)
 
     def _draw(self) -> Release:
         """Make and denoise the release, and close the data source."""
@@ -134,7 +181,7 @@ class Request:
         made = replace(made, provenance={**made.provenance, **told})
         return denoising.denoise(made, self.method, generator=simulation_generator(self.seed))
 
-    def book(self, guarantee: Guarantee, *, note: str) -> None:
+    def book(self, guarantee: Guarantee, *, note: str, mu: float | None) -> int | None:
         """Record a guarantee in the ledger, if there is one, and refuse a seeded release.
 
         Parameters
@@ -145,15 +192,23 @@ class Request:
         note : str
             Note for the ledger.
 
+        mu : float or None
+            Mu of the noise, if all of it is Gaussian.
+
+        Returns
+        -------
+        int or None
+            Number of the entry. None without a ledger.
+
         """
         if self.ledger is None:
-            return
+            return None
         if self.seed is not None:
             raise LedgerError(
                 "A seeded release is not private and can't be booked. "
                 "Leave out the seed or the ledger."
             )
-        self.ledger.reserve(guarantee, dataset=self.dataset, note=note)
+        return self.ledger.reserve(guarantee, dataset=self.dataset, note=note, mu=mu)
 
 
 @checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
@@ -182,6 +237,8 @@ def prepare(
     threads: Count | None = None,
     seed: int | None = None,
     n_features: Count | None = None,
+    year: int | None = None,
+    purpose: str | None = None,
     **options: Unpack[MechanismOptions],
 ) -> Request:
     """Check a request for a release from public information (see `release`)."""
@@ -197,6 +254,7 @@ def prepare(
         warnings.warn(f"{mechanism} is no more: {instead} takes its place.", stacklevel=4)
     named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
     data = table_of(data, table, trust_views)
+    described = about(data, schema, year, purpose)
     if schema is None and not holds_sums(data):  # only here, because a stream can open only once
         data = open_source(data, FileOptions(), _names_of(data, lower, upper, n_features))
     resolved = _schema(data, schema, lower, upper, missing, radius, intercept).with_rows(rows)
@@ -216,10 +274,14 @@ def prepare(
     refuse_rows(opened.schema, relation)
     if relation == Neighbors.REPLACE_ONE:
         opened.require_countable()
+    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    with_mu = counts_gaussian(book, dataset, budget)
     if named is None:
         # Only mechanisms that do not transform the rows have the option `radius`.
         again = opened.rereadable and "radius" not in fields
-        choice = choose(opened.schema, budget, relation, goal=goal, rereadable=again)
+        choice = choose(
+            opened.schema, budget, relation, goal=goal, rereadable=again, with_mu=with_mu
+        )
         chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
         if fields:
             laws = None
@@ -228,12 +290,57 @@ def prepare(
         chosen, reason, laws = named, "asked for", None
     require_answerable(chosen, opened)
     per_row = units_per_row(opened.schema)
-    laws = laws or calibrated(chosen, opened.lattice(), budget, relation, per_row)
+    laws = laws or calibrated(chosen, opened.lattice(), budget, relation, per_row, with_mu=with_mu)
     require_enough(chosen, opened, laws)
     if chosen.passes > 1:
         opened.require_rereadable()
-    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    return Request(opened, chosen, reason, laws, denoise, seed, opened.where, book, dataset)
+    described = replace(described, schema_sha256=schema_hash(opened.schema))
+    return Request(
+        opened,
+        chosen,
+        reason,
+        laws,
+        denoise,
+        seed,
+        opened.where,
+        book,
+        dataset,
+        about=described,
+    )
+
+
+def counts_gaussian(ledger: Ledger | None, dataset: str | None, budget: Budget) -> bool:
+    """Return True if the ledger needs Gaussian noise with a known mu for this budget.
+
+    Parameters
+    ----------
+    ledger : Ledger or None
+        Ledger of the release.
+
+    dataset : str or None
+        Data set in the ledger.
+
+    budget : Budget
+        Budget of the release.
+
+    Returns
+    -------
+    bool
+        True for a budget with a delta or a rho in a ledger that counts Gaussian noise.
+
+    Raises
+    ------
+    LedgerError
+        The ledger counts Gaussian noise and has no reserve for a pure budget.
+
+    """
+    if ledger is None:
+        return False
+    account = ledger.account(dataset)
+    if isinstance(budget, PureDP):
+        require_countable(account, budget, None)
+        return False
+    return account.count == LedgerCount.GAUSSIAN
 
 
 def taking(prepare: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -364,6 +471,12 @@ def release(data: Any, **asked: Any) -> Release:
     n_features : int, optional
         Public number of columns of a list of rows whose bounds are single numbers. A row of another
         length is a row of missing values.
+
+    year : int, optional
+        Year of the data, for the ledger.
+
+    purpose : str, optional
+        Purpose of the release, for the ledger.
 
     **options : object
         Options of the mechanism.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dpcov.api import Request, prepare
+from dpcov.api.about import about, file_hash, schema_hash
 from dpcov.api.ledger import Ledger
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
@@ -79,14 +80,51 @@ class GroupedRequest:
     ledger: Ledger | None = None
     dataset: str | None = None
 
+    @property
+    def mu(self) -> float | None:
+        """Mu of all releases together, or None (docs/proofs/by.md).
+
+        Under add-remove a row changes one release. Under replace-one a row changes one release by
+        two steps, or two releases by one step each.
+        """
+        mus = [request.laws.mu for request in self.levels.values()]
+        if any(mu is None for mu in mus):
+            return None
+        return max(mu for mu in mus if mu is not None) * self.together.neighbors.sides
+
     def run(self) -> dict[str, Release]:
-        """Record the budget once, then make one release for each category."""
-        some = replace(next(iter(self.levels.values())), ledger=self.ledger, dataset=self.dataset)
-        some.book(self.together, note=f"{some.mechanism.name} by {self.by}")
+        """Record the budget once, make one release for each category, and record the end."""
+        made, entry = self.draw()
+        self.finish(entry, [file_hash(one.to_text()) for one in made.values() if entry is not None])
+        return made
+
+    def draw(self) -> tuple[dict[str, Release], int | None]:
+        """Record the budget once, then make one release for each category.
+
+        Returns
+        -------
+        tuple of dict and int or None
+            Release of each category, and the number of the ledger's entry.
+
+        """
+        some = self._some
+        note = f"{some.mechanism.name} by {self.by}"
+        entry = some.book(self.together, note=note, mu=self.mu)
         return {
             level: replace(request._draw(), group=Group(self.by, level, self.together))
             for level, request in self.levels.items()
-        }
+        }, entry
+
+    def finish(
+        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
+    ) -> None:
+        """Record in the ledger that all releases are finished (see `Request.finish`)."""
+        self._some.finish(entry, hashes, schema=schema)
+
+    @property
+    def _some(self) -> Request:
+        """The request of one category, with the ledger of all."""
+        return replace(next(iter(self.levels.values())), ledger=self.ledger, dataset=self.dataset)
 
 
 @checked("epsilon", "delta", "rho", "neighbors")
@@ -113,6 +151,8 @@ def prepare_by(
     denoise: Method = "shrink",
     threads: Count | None = None,
     seed: int | None = None,
+    year: int | None = None,
+    purpose: str | None = None,
     **options: Unpack[MechanismOptions],
 ) -> GroupedRequest:
     """Check a request for grouped releases from public information (see `release_by`)."""
@@ -132,6 +172,7 @@ def prepare_by(
     refuse_conditions(conditions, together.neighbors)
     refuse_rows(whole, together.neighbors)
     data = table_of(data, table, trust_views)
+    described = about(data, schema, year, purpose)
     source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
     source = rows_meeting(source, conditions)
     Rows(whole, source)  # refuses columns that do not fit the schema
@@ -144,12 +185,15 @@ def prepare_by(
     share = budget_of_level(together.budget, together.neighbors)
     for sentence in budget_warnings(together.budget):
         warnings.warn(sentence, BudgetWarning, stacklevel=4)
+    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     with warnings.catch_warnings():  # one warning is enough for all levels
         warnings.simplefilter("ignore", BudgetWarning)
         levels = {
             label: prepare(
                 FilteredSource(source, Level(by, column, code, whole.missing)),
                 schema=level_schema,
+                ledger=book,  # determines the noise; the grouped request records the budget
+                dataset=dataset,
                 neighbors=Neighbors.ADD_REMOVE,
                 mechanism=mechanism,
                 goal=goal,
@@ -163,12 +207,11 @@ def prepare_by(
             )
             for code, label in enumerate(column.labels)
         }
-    told = {
-        level: replace(one, where=conditions.texts, part_of=by) for level, one in levels.items()
-    }
+    described = replace(described, schema_sha256=schema_hash(whole))
+    own = {"where": conditions.texts, "part_of": by, "ledger": None, "about": described}
+    told = {level: replace(one, **own) for level, one in levels.items()}  # type: ignore[arg-type]
     if all(isinstance(one.guarantee.budget, PureDP) for one in told.values()):
         together = replace(together, budget=pure_part(together.budget))
-    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     return GroupedRequest(by, told, together, book, dataset)
 
 
@@ -195,6 +238,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     denoise: Method = "shrink",
     threads: Count | None = None,
     seed: int | None = None,
+    year: int | None = None,
+    purpose: str | None = None,
     **options: Unpack[MechanismOptions],
 ) -> dict[str, Release]:
     """Make one private release for each category of a column.
@@ -266,6 +311,12 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     seed : int, optional
         Seed for tests. A release with a seed is not private.
 
+    year : int, optional
+        Year of the data, for the ledger.
+
+    purpose : str, optional
+        Purpose of the releases, for the ledger.
+
     **options : object
         Options of the mechanism.
 
@@ -320,6 +371,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
         denoise=denoise,
         threads=threads,
         seed=seed,
+        year=year,
+        purpose=purpose,
         **options,
     ).run()
 

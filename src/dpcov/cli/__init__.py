@@ -141,6 +141,12 @@ def release(
             autocompletion=completions.categories,
         ),
     ] = None,
+    year: Annotated[
+        int | None, typer.Option(help="Year of the data, for the ledger.", min=1, max=9999)
+    ] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="Purpose of the release, for the ledger.")
+    ] = None,
     threads: options.Threads = None,
     sign: Annotated[
         Path | None,
@@ -183,6 +189,8 @@ def release(
         "denoise": denoise,
         "threads": threads,
         "seed": seed,
+        "year": year,
+        "purpose": purpose,
         **dict(map(_option, option or [])),
     }
     grouped = None if by is None and declared.by is None else prepare_by(data, by, **asked)
@@ -207,14 +215,15 @@ def release(
         say(f"note: {CHECK_HINT}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
         sys.stdout.flush()
+        asking = request if grouped is None else grouped
         with reading():
-            made = {"": request.run()} if grouped is None else grouped.run()
-        _save(made, outputs, signer)
+            made, entry = asking.draw()
+        asking.finish(entry, _save(made, outputs, signer), schema=shown(schema))
     level, one = list(made.items())[-1]
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
         if as_json:
-            book = request.ledger if grouped is None else grouped.ledger
+            book = asking.ledger
             left = None if book is None else book.account(dataset).left
             files = {level: str(place) for level, place in places.items()}
             facts: dict[str, Any] = {"reason": request.reason, "files": files, "left": left}
@@ -246,19 +255,27 @@ def _signer(key: Path, passphrase_file: Path | None) -> PrivateKey:
         raise KeyFileError(f"{error} Nothing was spent.") from None
 
 
-def _save(made: dict[str, Release], outputs: dict[str, Output], signer: PrivateKey | None) -> None:
+def _save(
+    made: dict[str, Release], outputs: dict[str, Output], signer: PrivateKey | None
+) -> list[str]:
     """Write each release to its file, and print each release whose file cannot be written.
 
-    No release is lost in this way, although the budget is spent.
+    No release is lost in this way, although the budget is spent. The function returns the hashes of
+    the files.
     """
+    from dpcov.api.about import file_hash
+
     failed: dict[str, OutputError] = {}
+    hashes = []
     for level, one in made.items():
+        text = _text(one, signer)
+        hashes.append(file_hash(text))
         try:
-            outputs[level].write(_text(one, signer))
+            outputs[level].write(text)
         except OutputError as error:
             failed[level] = error
     if not failed:
-        return
+        return hashes
     first = next(iter(failed.values()))
     try:
         for level in failed:

@@ -1,12 +1,13 @@
-"""Commands of `dpcov ledger`: create, show, extend and verify a privacy budget."""
+"""Commands of `dpcov ledger`: create, show, extend, renew, report and verify a budget."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli import options
+from dpcov.cli import completions, options
 from dpcov.cli.options import example, say
 from dpcov.cli.output import require_writable
 from dpcov.core.printable import shown
@@ -14,9 +15,7 @@ from dpcov.core.show.plain import json_text
 from dpcov.errors import LedgerError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dpcov.api.ledger import Ledger
+    from dpcov.api.ledger import Account, Ledger
     from dpcov.api.ledger.file import Chain
 
 app = typer.Typer(help="Record and limit the privacy budget of data sets.", no_args_is_help=True)
@@ -30,6 +29,8 @@ def create(
     rho: options.Rho = None,
     dataset: options.Dataset = None,
     neighbors: options.Neighbors = "add-remove",
+    count: options.Count = None,
+    pure: options.Pure = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -40,11 +41,14 @@ def create(
     budget = budget_from(epsilon, delta, rho)
     require_writable(quiet and not as_json)
     name = dataset or "default"
-    ledger = Ledger.create(file, budget, dataset=name, neighbors=Neighbors(neighbors))
+    ledger = Ledger.create(
+        file, budget, dataset=name, neighbors=Neighbors(neighbors), count=count, pure=pure
+    )
     if as_json:
         print(_account(ledger, name))
         return
     say(f"{shown(file)} holds a budget of {budget}, {neighbors}", quiet)
+    _say_count(ledger.account(name), quiet)
     say(f"next: dpcov release DATA --schema SCHEMA --ledger {shown(file)} ...", quiet)
 
 
@@ -73,6 +77,7 @@ def add_budget(
     delta: options.Delta = None,
     rho: options.Rho = None,
     dataset: options.Dataset = None,
+    pure: options.Pure = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -82,13 +87,80 @@ def add_budget(
 
     ledger = Ledger.open(file)
     require_writable(quiet and not as_json)
-    ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
+    ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset, pure=pure)
     left = ledger.account(dataset).left
     if as_json:
         print(_account(ledger, dataset))
     else:
         amounts = ", ".join(f"{name} {amount:.12g}" for name, amount in left.items())
         say(f"left: {amounts}", quiet)
+
+
+@app.command(epilog=example("ledger renew people.ledger --dataset people-2"))
+def renew(
+    file: options.LedgerPath,
+    dataset: Annotated[str, typer.Option(help="Name of the new data set.")],
+    previous: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Data set that ends. Needed if the ledger has several.",
+            autocompletion=completions.datasets,
+        ),
+    ] = None,
+    count: options.Count = None,
+    pure: options.Pure = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """End a data set, and open a new one with the budget that is left.
+
+    A ledger never changes how it counts. The new data set can count in another way. The ended data
+    set accepts no more releases.
+    """
+    from dpcov.api.ledger import Ledger
+
+    ledger = Ledger.open(file)
+    require_writable(quiet and not as_json)
+    account = ledger.renew(dataset, previous=previous, count=count, pure=pure)
+    if as_json:
+        print(_account(ledger, dataset))
+        return
+    say(
+        f"{shown(file)} ended the data set {account.previous!r} and opened {dataset!r} with a "
+        f"budget of {account.budget}",
+        quiet,
+    )
+    _say_count(account, quiet)
+
+
+@app.command(epilog=example("ledger report people.ledger --out people.html"))
+def report(
+    file: options.LedgerPath,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="File to write: .html, .md or .txt. Without it, dpcov prints text."
+        ),
+    ] = None,
+    dataset: options.Dataset = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Report the budget and all releases on one page, for a data protection officer."""
+    from dpcov.api.ledger import Ledger
+    from dpcov.cli.output import written
+    from dpcov.core.files import write
+    from dpcov.core.show.text import print_tables
+    from dpcov.report.ledger import pages, rendered
+
+    tables = pages(Ledger.open(file), dataset)
+    if out is None:
+        print_tables(tables)
+        return
+    write(out, rendered(tables, out.suffix), force=force, inputs=[file])
+    with written(out):
+        say(f"written to {shown(out)}", quiet)
 
 
 @app.command(epilog=example("ledger verify people.ledger"))
@@ -147,6 +219,12 @@ def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
             quiet,
         )
     say("Store this head elsewhere. --head HEAD detects an old copy or a new ledger.", quiet)
+
+
+def _say_count(account: Account, quiet: bool) -> None:
+    """Print how a data set counts releases."""
+    for sentence in account.remarks():
+        say(sentence, quiet)
 
 
 def _account(ledger: Ledger, dataset: str | None) -> str:

@@ -78,6 +78,21 @@ Dataset = Annotated[
         autocompletion=completions.datasets,
     ),
 ]
+Count = Annotated[
+    Literal["gaussian", "sums"] | None,
+    typer.Option(
+        help="How an (epsilon, delta) ledger counts. You cannot change it later. gaussian, the "
+        "default, adds up the mu^2 of Gaussian noise and allows more releases. sums adds up "
+        "epsilons and deltas, and allows every mechanism."
+    ),
+]
+Pure = Annotated[
+    float | None,
+    typer.Option(
+        help="Part of epsilon that is reserved for releases without a delta; only for --count "
+        "gaussian."
+    ),
+]
 DataPath = Annotated[
     str,
     typer.Argument(

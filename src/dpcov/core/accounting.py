@@ -8,10 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
-from dpcov.core.privacy import TERM_ERROR, exact, gaussian_delta, round_up
+from dpcov.core.privacy import (
+    TERM_ERROR,
+    exact,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    round_up,
+)
 
 # Function from an order alpha > 1 to a Renyi divergence. The divergence can be infinite.
 RenyiCurve = Callable[[float], float]
@@ -20,6 +28,11 @@ RenyiCurve = Callable[[float], float]
 MIN_SERIES_EPSILON = 1e-8
 # Grid of Renyi orders minus 1, shape (241,). A search for the best order starts on this grid.
 ORDER_EXCESSES = np.geomspace(1e-4, 1e8, 241)
+# Fraction of epsilon that pays for the difference between rounded and discrete Gaussian noise.
+# Source: docs/proofs/release.md, section 6c. The function `gaussian_mu` reserves the part of delta.
+ROUNDING_EPSILON_SHARE = 1e-12
+# Largest epsilon that counts as 0. The search for a smaller epsilon ends at its rounding error.
+MIN_EPSILON = 1e-12
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -51,6 +64,71 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         else:
             high = middle
     return high
+
+
+@lru_cache(maxsize=256)
+def drawn_mu_squared(epsilon: float, delta: float) -> Fraction:
+    """Return the largest mu^2 of drawn Gaussian noise within (epsilon, delta)-DP, rounded down.
+
+    The noise is discrete. The function therefore reserves a small part of epsilon and of delta for
+    the rounding (docs/proofs/ledger.md, section 6).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the noise.
+
+    Returns
+    -------
+    Fraction
+        Squared ratio of the sensitivity to the standard deviation before rounding.
+
+    """
+    return Fraction(gaussian_mu(epsilon * (1 - ROUNDING_EPSILON_SHARE), delta)) ** 2
+
+
+def drawn_epsilon(mu: float, delta: float) -> float:
+    """Return the epsilon at a given delta of drawn Gaussian noise, rounded up.
+
+    The function is the inverse of `drawn_mu_squared`.
+
+    Parameters
+    ----------
+    mu : float
+        Square root of the mu^2 of the noise.
+    delta : float
+        Delta of the guarantee.
+
+    Returns
+    -------
+    float
+        Epsilon of the guarantee. 0 if delta alone covers the noise.
+
+    """
+    found = gaussian_epsilon(mu, delta)
+    return found * (1 + 2 * ROUNDING_EPSILON_SHARE) if found > MIN_EPSILON else 0.0
+
+
+def root_up(square: Fraction) -> float:
+    """Return the smallest float whose square is at least `square`.
+
+    Parameters
+    ----------
+    square : Fraction
+        Number of at least 0.
+
+    Returns
+    -------
+    float
+        Square root, rounded up.
+
+    """
+    root = math.sqrt(square)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    while root > 0 and Fraction(math.nextafter(root, 0.0)) ** 2 >= square:
+        root = math.nextafter(root, 0.0)
+    return root
 
 
 def zcdp_of_pure(epsilon: float) -> float:

@@ -99,6 +99,57 @@ def _summed(whole: dict[str, float], spent: dict[str, Fraction]) -> Balance:
     return Balance(spent, {name: exact(whole[name]) - amount for name, amount in spent.items()})
 
 
+def admits(budget: Budget, spends: Sequence[Budget]) -> bool:
+    """Return True if the releases keep the budget.
+
+    The function is faster than `balance`, because it computes no total for display.
+
+    Parameters
+    ----------
+    budget : PureDP, ApproxDP or ZCDP
+        Total budget.
+    spends : sequence of budgets
+        Budgets of the releases, oldest first.
+
+    Returns
+    -------
+    bool
+        True if no remaining amount is negative.
+
+    """
+    opened = next((at for at, spend in enumerate(spends) if isinstance(spend, ZCDP)), None)
+    if opened is None or not isinstance(budget, ApproxDP):
+        return balance(budget, spends).admitted
+    before = balance(budget, spends[:opened])
+    if before.left["delta"] <= 0:
+        return False
+    return all(amount >= 0 for amount in _order(before, spends[opened:]).left.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Releases from the first rho on, counted at the order that this rho fixed."""
+
+    aside: Fraction  # delta that pays for the conversion
+    epsilon: Fraction  # at this order
+    deltas: Fraction
+    left: dict[str, Fraction]
+
+
+def _order(before: Balance, spends: Sequence[Budget]) -> _Order:
+    """Count releases at the order that the remaining budget determines (proof 5)."""
+    aside = before.left["delta"] * CONVERSION_SHARE
+    delta = round_down(aside)
+    excess = settled_excess(before.left["epsilon"], delta)
+    divergence = sum((_divergence(spend, excess) for spend in spends), Fraction(0))
+    epsilon, deltas = divergence + _conversion(excess, delta), total(spends, "delta")
+    left = {
+        "epsilon": before.left["epsilon"] - epsilon,
+        "delta": before.left["delta"] - aside - deltas,
+    }
+    return _Order(aside, epsilon, deltas, left)
+
+
 def _concentrated(before: Balance, spends: Sequence[Budget]) -> Balance:
     """Return the balance from the first release with a rho on.
 
@@ -106,23 +157,16 @@ def _concentrated(before: Balance, spends: Sequence[Budget]) -> Balance:
     """
     if before.left["delta"] <= 0:
         raise BudgetError("No delta is left, so rho cannot be converted. Use epsilon.")
-    aside = before.left["delta"] * CONVERSION_SHARE
-    delta = round_down(aside)
-    excess = settled_excess(before.left["epsilon"], delta)
-    divergence = sum((_divergence(spend, excess) for spend in spends), Fraction(0))
-    at_order = divergence + _conversion(excess, delta)
-    converted = zcdp_epsilon(round_up(_rho(spends)), delta)  # the smallest value over all orders
-    figure = min(at_order, exact(converted)) if converted < math.inf else at_order
-    deltas = total(spends, "delta")
+    at = _order(before, spends)
+    # the smallest value over all orders
+    converted = zcdp_epsilon(round_up(_rho(spends)), round_down(at.aside))
+    figure = min(at.epsilon, exact(converted)) if converted < math.inf else at.epsilon
     return Balance(
         {
             "epsilon": before.spent["epsilon"] + figure,
-            "delta": before.spent["delta"] + aside + deltas,
+            "delta": before.spent["delta"] + at.aside + at.deltas,
         },
-        {
-            "epsilon": before.left["epsilon"] - at_order,
-            "delta": before.left["delta"] - aside - deltas,
-        },
+        at.left,
     )
 
 

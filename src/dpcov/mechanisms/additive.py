@@ -18,6 +18,8 @@ from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from dpcov.core.arrays import Integers
@@ -57,6 +59,9 @@ class Calibration:
     again : callable or None
         Function from another lattice to a calibration with the same cost.
 
+    mu_squared : Fraction or None
+        Squared mu of all parts together, before rounding. None if the noise has no mu.
+
     Raises
     ------
     MechanismError
@@ -70,6 +75,7 @@ class Calibration:
     trace_alone: ScalarLaw
     counts: ScalarLaw | None = None
     again: Callable[[Lattice], Calibration] | None = field(default=None, compare=False, repr=False)
+    mu_squared: Fraction | None = None
 
     def __post_init__(self) -> None:
         for law in (self.matrix, self.trace, self.trace_alone, self.counts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpcov.core.parameters import check_fields
+from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
@@ -47,6 +48,19 @@ class Mechanism(Protocol):
 
         A mechanism that cannot keep the budget refuses here, before dpcov reads any data.
         """
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> Calibrated:
+        """Calibrate Gaussian noise with a known mu, for a ledger that counts Gaussian noise.
+
+        A mechanism with other rounds has no mu and refuses.
+        """
+        raise MechanismError(
+            f"The noise of the mechanism {self.name} has no mu, so a ledger with --count gaussian "
+            "cannot count it. Choose auto, gaussian or standardized, or use a ledger with --count "
+            "sums. Nothing was spent."
+        )
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
         """Return the smallest number of rows (or persons) that the mechanism accepts, or 0.

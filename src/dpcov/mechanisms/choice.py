@@ -52,11 +52,17 @@ class Choice:
 
 
 def calibrated(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1
+    mechanism: Mechanism,
+    lattice: Lattice,
+    budget: Budget,
+    neighbors: Neighbors,
+    per_row: int = 1,
+    *,
+    with_mu: bool = False,
 ) -> WithCount:
     """Calibrate a mechanism, and refuse options or budgets that overflow float64."""
     try:
-        return count.calibrated(mechanism, lattice, budget, neighbors, per_row)
+        return count.calibrated(mechanism, lattice, budget, neighbors, per_row, with_mu=with_mu)
     except (ArithmeticError, ValueError):
         raise MechanismError(
             f"The options of {mechanism.name} and this budget are outside the range of "
@@ -76,6 +82,7 @@ def choose(
     *,
     goal: Goal = "all",
     rereadable: bool = True,
+    with_mu: bool = False,
 ) -> Choice:
     """Choose the mechanism of ``auto`` from public information.
 
@@ -112,6 +119,9 @@ def choose(
     rereadable : bool
         True if dpcov can read the rows more than once.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     Returns
     -------
     Choice
@@ -129,7 +139,7 @@ def choose(
     rare = sum(feature.is_indicator for feature in schema.features)
     rare += sum(isinstance(column, Flag | Count) for column in columns)
     if not (rereadable and lattice.intercept_units and of_levels < len(columns)):
-        return least_noise(*asked)
+        return least_noise(*asked, with_mu=with_mu)
     mechanism, reason = BY_COLUMN, "estimates means and variances first, then adds less noise"
     # A directions query needs at least two features.
     if max(1, 2 * rare) < lattice.features and not schema.missing_columns:
@@ -139,11 +149,18 @@ def choose(
         mechanism = replace(mechanism, power=0.0, directions_power=0.5)
     mechanism = replace(mechanism, loss_weight=LOSS_WEIGHTS[goal])
     with suppress(MechanismError):
-        return Choice(mechanism, reason, calibrated(mechanism, *asked))
-    return least_noise(*asked)
+        return Choice(mechanism, reason, calibrated(mechanism, *asked, with_mu=with_mu))
+    return least_noise(*asked, with_mu=with_mu)
 
 
-def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1) -> Choice:
+def least_noise(
+    lattice: Lattice,
+    budget: Budget,
+    neighbors: Neighbors,
+    per_row: int = 1,
+    *,
+    with_mu: bool = False,
+) -> Choice:
     """Choose the mechanism with the least noise among those that add noise to one sum.
 
     The function compares the root mean square Frobenius norms of the noise, which have closed
@@ -163,6 +180,9 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
     per_row : int
         Result of `units_per_row` for the schema.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     Returns
     -------
     Choice
@@ -177,7 +197,8 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
     found = []
     for kind in CANDIDATES:
         with suppress(MechanismError):
-            made = count.calibrated(kind(), lattice, budget, neighbors, per_row)
+            asked = lattice, budget, neighbors, per_row
+            made = count.calibrated(kind(), *asked, with_mu=with_mu)
             if isinstance(made.laws, Calibration):
                 found.append((expected_noise(made.laws.matrix, lattice), kind(), made))
     if not found:

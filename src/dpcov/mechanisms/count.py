@@ -22,6 +22,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpcov.core import registry
+from dpcov.core.accounting import root_up
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -39,6 +40,8 @@ from dpcov.mechanisms import additive, gaussian, standardized
 from dpcov.mechanisms.pure import pure_epsilon
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import ScalarLaw
@@ -74,6 +77,9 @@ class WithCount:
     least_units : int
         Least number of rows (persons) that the mechanism needs.
 
+    mu : float or None
+        Mu of all Gaussian noise together, rounded up. None if the noise has no mu.
+
     """
 
     guarantee: Guarantee
@@ -81,6 +87,7 @@ class WithCount:
     count: ScalarLaw | None = None
     spends: Fraction = Fraction(0)
     least_units: int = 0
+    mu: float | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -88,7 +95,13 @@ class WithCount:
 
 
 def calibrated(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int
+    mechanism: Mechanism,
+    lattice: Lattice,
+    budget: Budget,
+    neighbors: Neighbors,
+    per_row: int,
+    *,
+    with_mu: bool = False,
 ) -> WithCount:
     """Split the budget between the mechanism and the count, and calibrate both.
 
@@ -112,6 +125,9 @@ def calibrated(
     per_row : int
         Result of `units_per_row` for the schema.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     Returns
     -------
     WithCount
@@ -123,19 +139,24 @@ def calibrated(
         The mechanism cannot keep the budget. No budget was spent.
 
     """
+
+    def calibrate(part: Budget) -> Calibrated:
+        how = mechanism.calibrate_gaussian if with_mu else mechanism.calibrate
+        return how(lattice, part, neighbors)
+
     if (
         neighbors != Neighbors.ADD_REMOVE
         or mechanism.name in registry.PAPER_MECHANISMS
         or not per_row
     ):
-        laws = mechanism.calibrate(lattice, budget, neighbors)
+        laws = calibrate(budget)
         least = mechanism.least_units(lattice, budget, neighbors)
-        return WithCount(laws.guarantee, laws, least_units=least)
-    kept, laws, stated = _kept(mechanism, lattice, budget, neighbors)
+        return WithCount(laws.guarantee, laws, least_units=least, mu=_mu(laws))
+    kept, laws, stated = _kept(mechanism.name, budget, calibrate)
     most = lattice.unit.max_rows * per_row
     law: ScalarLaw
     if is_gaussian(laws):
-        whole, extra = gaussian.concentration(mechanism.name, budget)
+        whole, extra = gaussian.concentration(mechanism.name, budget, rounded=with_mu)
         spends = whole - gaussian.concentration(mechanism.name, kept)[0]
         if spends <= 0:  # float64 can round two values of mu below 1e-13 to the same number
             raise MechanismError(
@@ -146,11 +167,18 @@ def calibrated(
     else:
         spends = pure_epsilon(mechanism.name, budget) - pure_epsilon(mechanism.name, kept)
         law = ScalarLaplace(max(most / spends, MIN_SCALE))
-    return WithCount(Guarantee(stated, neighbors, lattice.unit), laws, law, spends)
+    guarantee = Guarantee(stated, neighbors, lattice.unit)
+    return WithCount(guarantee, laws, law, spends, mu=_mu(laws, spends))
+
+
+def _mu(laws: Calibrated, rho_of_count: Fraction = Fraction(0)) -> float | None:
+    """Return the mu of a calibration and of the count together, or None."""
+    square: Fraction | None = getattr(laws, "mu_squared", None)
+    return None if square is None else root_up(square + 2 * rho_of_count)
 
 
 def _kept(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    name: str, budget: Budget, calibrate: Callable[[Budget], Calibrated]
 ) -> tuple[Budget, Calibrated, Budget]:
     """Return the mechanism's part of the budget, its calibration, and the total budget.
 
@@ -159,8 +187,8 @@ def _kept(
     """
     stated = budget
     if isinstance(budget, ApproxDP):
-        kept: Budget = _less_mu(mechanism.name, budget)
-        laws = mechanism.calibrate(lattice, kept, neighbors)
+        kept: Budget = _less_mu(name, budget)
+        laws = calibrate(kept)
         if is_gaussian(laws):
             return kept, laws, stated
         if isinstance(laws.guarantee.budget, PureDP):
@@ -169,7 +197,7 @@ def _kept(
         kept = ZCDP(_less(budget.rho, COUNT_RHO_SHARE))
     else:
         kept = PureDP(_less(budget.epsilon, COUNT_EPSILON_SHARE))
-    return kept, mechanism.calibrate(lattice, kept, neighbors), stated
+    return kept, calibrate(kept), stated
 
 
 def _less(spends: float, share: Fraction) -> float:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.accounting import drawn_mu_squared
 from dpcov.core.parameters import Share, ShareOrNone
-from dpcov.core.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
+from dpcov.core.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import MechanismError
@@ -129,13 +130,25 @@ class Gaussian(additive.Additive):
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
-        rho, extra = concentration(self.name, budget)
+        return self._calibrated(lattice, budget, neighbors, *concentration(self.name, budget))
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> additive.Calibration:
+        rounded = concentration(self.name, budget, rounded=True)
+        return self._calibrated(lattice, budget, neighbors, *rounded)
+
+    def _calibrated(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors, rho: Fraction, extra: int
+    ) -> additive.Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, rho)
         counts = radius.gaussian_counts(lattice, guarantee.neighbors, for_radius, extra)
+        square = mu_squared(rho, extra)
+        left = rho - for_radius
         return calibration(
-            lattice, guarantee, rho - for_radius, extra, self.trace_share, counts=counts
+            lattice, guarantee, left, extra, self.trace_share, counts=counts, whole=square
         )
 
 
@@ -147,6 +160,7 @@ def calibration(
     trace_share: float,
     *,
     counts: ScalarGaussian | None = None,
+    whole: Fraction | None = None,
 ) -> additive.Calibration:
     """Calibrate Gaussian noise for the matrix and for its trace.
 
@@ -170,6 +184,9 @@ def calibration(
     counts : ScalarGaussian or None
         Noise distribution of the counts for a private clipping radius.
 
+    whole : Fraction or None
+        Squared mu of the whole release, if the calibration is for a whole release.
+
     Returns
     -------
     Calibration
@@ -189,6 +206,7 @@ def calibration(
         trace_alone=ScalarGaussian(single / (2 * rho) + extra),
         counts=counts,
         again=lambda other: calibration(other, guarantee, rho, extra, trace_share, counts=counts),
+        mu_squared=whole,
     )
 
 
@@ -200,14 +218,45 @@ def matrix_noise(
     return GaussianOrthogonal(lattice.dimension, variance)
 
 
-def concentration(name: str, budget: Budget) -> tuple[Fraction, int]:
-    """Return the rho that a Gaussian mechanism can spend, and the extra variance for rounding."""
+def concentration(name: str, budget: Budget, *, rounded: bool = False) -> tuple[Fraction, int]:
+    """Return the rho that a Gaussian mechanism can spend, and the extra variance for rounding.
+
+    Parameters
+    ----------
+    name : str
+        Name of the mechanism, for a message.
+
+    budget : Budget
+        Budget of the mechanism.
+
+    rounded : bool
+        True to add the extra variance for a budget of rho, too. The noise then has a mu.
+
+    Returns
+    -------
+    tuple of Fraction and int
+        Rho, and the variance that is added to every noise distribution.
+
+    Raises
+    ------
+    MechanismError
+        The budget is a pure budget.
+
+    """
     if isinstance(budget, PureDP):
         raise MechanismError(
             f"The mechanism {name} needs a delta or rho. Add --delta (well below 1 / number of "
             "people), use --rho, or choose --mechanism matrix-laplace."
         )
     if isinstance(budget, ApproxDP):
-        mu = gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)
-        return Fraction(mu) ** 2 / 2, ROUNDING_VARIANCE
-    return exact(budget.rho), 0
+        return drawn_mu_squared(budget.epsilon, budget.delta) / 2, ROUNDING_VARIANCE
+    return exact(budget.rho), ROUNDING_VARIANCE if rounded else 0
+
+
+def mu_squared(rho: Fraction, extra: int) -> Fraction | None:
+    """Return the mu^2 of noise that was calibrated for `rho`, or None if the noise has no mu.
+
+    Discrete Gaussian noise is a rounding of continuous Gaussian noise only if it has the extra
+    variance (docs/proofs/release.md, section 6c). Without it, the noise has a rho and no mu.
+    """
+    return 2 * rho if extra == ROUNDING_VARIANCE else None

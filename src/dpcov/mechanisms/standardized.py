@@ -111,6 +111,7 @@ class Calibration:
     - `counts` is the noise distribution of each count in the norm histogram.
     - `paths` are the branches in ascending order of the budget for the directions query. A branch
       without this query comes last.
+    - `mu_squared` is the squared mu of all rounds together, or None if the noise has no mu.
 
     """
 
@@ -118,6 +119,7 @@ class Calibration:
     look: ScalarLaw
     counts: ScalarLaw
     paths: tuple[Path, ...]
+    mu_squared: Fraction | None = None
 
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
@@ -303,11 +305,7 @@ class Standardized(Mechanism):
         return 3 if self.directions_share == 0 else 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        if lattice.intercept_units == 0:
-            raise MechanismError(
-                f"The mechanism {self.name} needs means, and means need an intercept. Set "
-                "intercept = 0.3 in the schema, or choose another mechanism."
-            )
+        self._require_intercept(lattice)
         relation = Neighbors(neighbors)
         return by_budget(
             budget,
@@ -315,6 +313,19 @@ class Standardized(Mechanism):
             lambda: self._gaussian(lattice, budget, relation),
             noise_of_rounds,
         )
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> Calibration:
+        self._require_intercept(lattice)
+        return self._gaussian(lattice, budget, Neighbors(neighbors), rounded=True)
+
+    def _require_intercept(self, lattice: Lattice) -> None:
+        if lattice.intercept_units == 0:
+            raise MechanismError(
+                f"The mechanism {self.name} needs means, and means need an intercept. Set "
+                "intercept = 0.3 in the schema, or choose another mechanism."
+            )
 
     def _laplace(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         """Calibrate Laplace noise, which spends epsilon and no delta."""
@@ -330,15 +341,19 @@ class Standardized(Mechanism):
 
         return Calibration(guarantee, *laws, self._paths(guarantee, epsilon, of_images))
 
-    def _gaussian(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        rho, extra = gaussian.concentration(self.name, budget)
+    def _gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors, *, rounded: bool = False
+    ) -> Calibration:
+        """Calibrate Gaussian noise, which spends rho or a delta."""
+        rho, extra = gaussian.concentration(self.name, budget, rounded=rounded)
         guarantee = Guarantee(budget, neighbors, lattice.unit)
         laws = gaussian_laws(lattice, neighbors, *self._spent(rho), extra)
 
         def of_images(stated: Guarantee, spent: Fraction) -> additive.Calibration:
             return gaussian.calibration(lattice.relative(), stated, spent, extra, self.trace_share)
 
-        return Calibration(guarantee, *laws, self._paths(guarantee, rho, of_images))
+        paths = self._paths(guarantee, rho, of_images)
+        return Calibration(guarantee, *laws, paths, gaussian.mu_squared(rho, extra))
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.api.ledger import Ledger
+from dpcov.api.ledger import About, Ledger, finish_or_warn
 from dpcov.core.entropy import Entropy
 from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
@@ -311,7 +311,10 @@ def mean_and_variance(
                 "privacy. Remove the seed or the ledger."
             )
         opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-        opened.reserve(planned.guarantee, dataset=dataset, note="univariate")
+        entry = opened.reserve(planned.guarantee, dataset=dataset, note="univariate")
+        made = _released(planned, numbers, Entropy.system())
+        finish_or_warn(opened, entry, (), About(source="a column in memory"))
+        return made
     return _released(planned, numbers, Entropy.system() if seed is None else Entropy.seeded(seed))
 
 

@@ -2,26 +2,39 @@
 
 dpcov records the budget of a release on disk before it draws any noise. After a crash between these
 two steps, the ledger contains an entry without a release. The ledger can therefore count too much,
-but never too little. A repeated release spends budget again. The ledger never returns budget,
-because its tables accept new rows only.
+but never too little. A second record follows when the release is finished, so that an unfinished
+release is visible. A repeated release spends budget again. The ledger never returns budget, because
+its tables accept new rows only.
 
-The ledger stores amounts as decimal text and adds them as exact fractions. Spent amounts are
-rounded up. Budgets and remaining amounts are rounded down.
+A ledger with a budget of epsilon and delta counts in one of two ways (`dpcov.core.ledger_rule`).
+The choice is made once. The ledger stores amounts as decimal text and adds them as exact fractions.
+Spent amounts are rounded up. Budgets and remaining amounts are rounded down.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from dpcov.api.ledger.account import (
+    About,
+    Account,
+    Entry,
+    Outcome,
+    account_of,
+    amounts_in_words,
+    in_words,
+    names,
+    sum_of,
+)
 from dpcov.api.ledger.file import (
-    DAMAGED,
     UNCHAINED,
     UNSPENT,
     Chain,
@@ -31,6 +44,7 @@ from dpcov.api.ledger.file import (
     named,
     transaction,
 )
+from dpcov.core.ledger_rule import Count, Rule, Spend
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -38,114 +52,17 @@ from dpcov.core.privacy import (
     Guarantee,
     Neighbors,
     PureDP,
-    Unit,
     budget_from,
-    round_down,
-    round_up,
 )
-from dpcov.core.privacy_filter import balance, total
-from dpcov.core.show.result import Result
-from dpcov.core.show.table import Row, Table
-from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
+from dpcov.errors import BudgetExceededError, LedgerError
 
 # Kinds of budgets. A ledger with a budget of one kind accepts releases of this kind and of all
 # earlier kinds.
 _KINDS: tuple[type[Budget], ...] = (PureDP, ZCDP, ApproxDP)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a ledger.
-
-    Attributes
-    ----------
-    id : int
-        Number of the entry.
-
-    time : str
-        Time of the entry in UTC.
-
-    guarantee : Guarantee
-        Guarantee of the release.
-
-    note : str
-        Note about the release, such as the name of the mechanism.
-
-    """
-
-    id: int
-    time: str
-    guarantee: Guarantee
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Account(Result):
-    """Account of one data set: budget, spent amount and remaining amount.
-
-    All releases together keep the budget, even if you choose each release after you saw the earlier
-    ones (`dpcov.core.privacy_filter`). If you increase the budget later, the guarantee is the same
-    as with the larger budget from the start.
-
-    Attributes
-    ----------
-    dataset : str
-        Name of the data set.
-
-    budget : Budget
-        Total budget of the data set.
-
-    spent : dict of str to float
-        Total cost of all releases, in the kind of the budget.
-
-    left : dict of str to float
-        Largest budget of a further release. For an (epsilon, delta) budget with releases in rho,
-        this is less than the budget minus the spent amount.
-
-    neighbors : Neighbors
-        Relation between neighbouring tables, the same for all releases.
-
-    unit : Unit or None
-        Privacy unit, the same for all releases. None before the first release.
-
-    entries : tuple of Entry
-        All releases, oldest first.
-
-    """
-
-    dataset: str
-    budget: Budget
-    spent: dict[str, float]
-    left: dict[str, float]
-    neighbors: Neighbors
-    unit: Unit | None
-    entries: tuple[Entry, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the account as plain data for JSON, with the entries under ``releases``."""
-        plain = asdict(self)
-        plain["releases"] = list(plain.pop("entries"))
-        return plain
-
-    def tables(self) -> list[Table]:
-        plain = self.to_json()
-        rows: list[Row] = []
-        for name in plain["budget"]:
-            parts = (plain["budget"], self.spent, self.left)
-            rows.append((name, [part.get(name, 0.0) for part in parts]))
-        unit = "set by the first release" if self.unit is None else self.unit
-        note = f"neighbours: {self.neighbors.value}; privacy unit: {unit}"
-        heads = ("", "budget", "spent", "left")
-        budget = Table(heads, rows, f"data set {self.dataset}", ("{:.12g}",), notes=(note,))
-        return [budget, *([self._releases()] if self.entries else [])]
-
-    def _releases(self) -> Table:
-        rows: list[Row] = []
-        for entry in self.entries:
-            budget = asdict(entry.guarantee.budget)
-            amount = ", ".join(f"{name} {value:.12g}" for name, value in budget.items())
-            rows.append((str(entry.id), [entry.time, entry.note, amount]))
-        return Table(("release", "time", "mechanism", "spent"), rows, words=True)
+class LedgerWarning(UserWarning):
+    """A warning that a ledger could not record the end of a release. The budget is spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +99,8 @@ class Ledger:
         *,
         dataset: str = "default",
         neighbors: Neighbors = Neighbors.ADD_REMOVE,
+        count: Count | str | None = None,
+        pure: float | None = None,
     ) -> Ledger:
         """Create a ledger, or add a data set to an existing ledger.
 
@@ -199,6 +118,15 @@ class Ledger:
         neighbors : Neighbors, default Neighbors.ADD_REMOVE
             Relation between neighbouring tables for all releases of the data set.
 
+        count : {'gaussian', 'sums'}, optional
+            How the ledger counts releases. You cannot change the count later. The default is
+            ``gaussian`` for a budget of epsilon and delta. It allows more releases, but every
+            release must have Gaussian noise. All other budgets have ``sums``.
+
+        pure : float, optional
+            Part of epsilon that is reserved for releases with pure differential privacy. Only for
+            the count ``gaussian``.
+
         Returns
         -------
         Ledger
@@ -206,6 +134,9 @@ class Ledger:
 
         Raises
         ------
+        BudgetError
+            The budget does not fit the count or the reserve.
+
         LedgerError
             The ledger already contains the data set, or dpcov cannot write the file.
 
@@ -224,11 +155,9 @@ class Ledger:
         'add-remove'
 
         """
+        rule = Rule(budget, _count(count, budget), pure or 0.0)
         place = local(path)
-        try:
-            dataset.encode()
-        except UnicodeEncodeError:
-            raise LedgerError("The name of a data set must be UTF-8 text.") from None
+        _require_text("The name of a data set", dataset)
         try:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
@@ -238,13 +167,7 @@ class Ledger:
                 f"{named(place)} cannot be created. Choose a folder that exists and is writable."
             ) from None
         with transaction(place, write=True, create=True) as db:
-            if dataset in _neighbors_by_name(db):
-                raise LedgerError(
-                    f"{named(place)} already contains the data set {dataset!r}. Use this ledger, "
-                    "or add --dataset with a new name."
-                )
-            insert(db, "datasets", dataset, neighbors)
-            insert(db, "budgets", dataset, json.dumps(asdict(budget)))
+            _open(db, place, dataset, neighbors, rule)
         return cls(place)
 
     @classmethod
@@ -303,7 +226,7 @@ class Ledger:
 
         """
         with transaction(self.path, write=False) as db:
-            return list(_neighbors_by_name(db))
+            return list(names(db))
 
     def account(self, dataset: str | None = None) -> Account:
         """Return the account of a data set.
@@ -311,7 +234,7 @@ class Ledger:
         Parameters
         ----------
         dataset : str, optional
-            Name of the data set. You can omit the name if the ledger has only one data set.
+            Name of the data set. You can omit the name if only one data set has not ended.
 
         Returns
         -------
@@ -337,7 +260,7 @@ class Ledger:
 
         """
         with transaction(self.path, write=False) as db:
-            return _account(db, dataset)
+            return account_of(db, dataset)
 
     def verify(self) -> Chain:
         """Verify every page, every link of the hash chain and every entry.
@@ -363,8 +286,8 @@ class Ledger:
 
         """
         with transaction(self.path, write=False) as db:
-            for dataset in _neighbors_by_name(db):
-                _account(db, dataset)
+            for dataset in names(db):
+                account_of(db, dataset)
             found = chain(db)
         if found is None:
             raise LedgerError(f"{named(self.path)} {UNCHAINED}")
@@ -402,7 +325,9 @@ class Ledger:
             pass
         return self.verify()
 
-    def add_budget(self, budget: Budget, *, dataset: str | None = None) -> None:
+    def add_budget(
+        self, budget: Budget, *, dataset: str | None = None, pure: float | None = None
+    ) -> None:
         """Increase the total budget of a data set.
 
         Parameters
@@ -411,12 +336,16 @@ class Ledger:
             Additional budget, of the same kind as the total budget.
 
         dataset : str, optional
-            Name of the data set. You can omit the name if the ledger has only one data set.
+            Name of the data set. You can omit the name if only one data set has not ended.
+
+        pure : float, optional
+            Part of the additional epsilon that is reserved for pure releases. Only for the count
+            ``gaussian``.
 
         Raises
         ------
         LedgerError
-            The additional budget has another kind.
+            The additional budget has another kind, or the data set has ended.
 
         Examples
         --------
@@ -430,16 +359,100 @@ class Ledger:
 
         """
         with transaction(self.path, write=True) as db:
-            account = _account(db, dataset)
+            account = account_of(db, dataset)
+            _require_alive(account)
             if type(budget) is not type(account.budget):
                 name, kind = account.dataset, _names(account.budget)
                 raise LedgerError(
                     f"The data set {name!r} has a budget in {kind}. Add a budget in {kind}."
                 )
-            _sum([account.budget, budget])  # refuses an invalid total, such as a delta of 1
-            insert(db, "budgets", account.dataset, json.dumps(asdict(budget)))
+            Rule(budget, account.count, pure or 0.0)  # refuses a reserve that the budget lacks
+            sum_of([account.budget, budget])  # refuses an invalid total, such as a delta of 1
+            grant = asdict(budget) | ({"pure": pure} if pure else {})
+            insert(db, "budgets", account.dataset, json.dumps(grant))
 
-    def reserve(self, guarantee: Guarantee, *, dataset: str | None = None, note: str = "") -> int:
+    def renew(
+        self,
+        dataset: str,
+        *,
+        previous: str | None = None,
+        count: Count | str | None = None,
+        pure: float | None = None,
+    ) -> Account:
+        """End a data set, and open a new one with the budget that is left of it.
+
+        A ledger never changes how it counts. This method moves the remaining budget
+        (`Account.left`) to a new data set of the same file, which can count in another way. The
+        previous data set then accepts no more releases. Both changes are one transaction, so a
+        crash leaves either none or both.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the new data set.
+
+        previous : str, optional
+            Data set that ends. You can omit the name if only one data set has not ended.
+
+        count : {'gaussian', 'sums'}, optional
+            How the new data set counts, as in `Ledger.create`.
+
+        pure : float, optional
+            Part of epsilon that is reserved for pure releases.
+
+        Returns
+        -------
+        Account
+            Account of the new data set.
+
+        Raises
+        ------
+        LedgerError
+            No budget is left, the data set has ended, or it counts Gaussian noise.
+
+        See Also
+        --------
+        Ledger.add_budget : Increase the budget of a data set.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> budget = dpcov.ApproxDP(3.0, 1e-6)
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", budget, count="sums")
+        ...     ledger.renew("people-2").count.value
+        'gaussian'
+
+        """
+        _require_text("The name of a data set", dataset)
+        with transaction(self.path, write=True) as db:
+            old = account_of(db, previous)
+            _require_alive(old)
+            if old.count == Count.GAUSSIAN:  # what is left is a mu^2, which sums cannot count
+                raise LedgerError(
+                    f"The data set {old.dataset!r} already counts Gaussian noise. Keep it, or "
+                    "raise its budget with `dpcov ledger add-budget`."
+                )
+            if min(old.left.values()) <= 0:
+                raise LedgerError(
+                    f"The data set {old.dataset!r} has too little left for a new data set: "
+                    f"{amounts_in_words(old.left)}. Keep it, or raise its budget."
+                )
+            budget = budget_from(**old.left)
+            rule = Rule(budget, _count(count, budget), pure or 0.0)
+            _open(db, self.path, dataset, old.neighbors, rule, old.dataset)
+            insert(db, "endings", old.dataset, _now(), json.dumps({"successor": dataset}))
+            return account_of(db, dataset)
+
+    def reserve(
+        self,
+        guarantee: Guarantee,
+        *,
+        dataset: str | None = None,
+        note: str = "",
+        mu: float | None = None,
+    ) -> int:
         """Record the budget of a release on disk, or refuse the release.
 
         Parameters
@@ -448,10 +461,14 @@ class Ledger:
             Guarantee of the release.
 
         dataset : str, optional
-            Name of the data set. You can omit the name if the ledger has only one data set.
+            Name of the data set. You can omit the name if only one data set has not ended.
 
         note : str, default ''
             Note about the release.
+
+        mu : float, optional
+            Mu of the noise, if all of it is Gaussian. Only the calibration of the noise knows mu;
+            never compute mu from epsilon and delta.
 
         Returns
         -------
@@ -482,17 +499,145 @@ class Ledger:
         {'epsilon': 2.0}
 
         """
+        if mu is not None and not 0 < mu < math.inf:
+            raise LedgerError(f"mu must be a finite number above 0, not {mu!r}. {UNSPENT}")
         with transaction(self.path, write=True) as db:
-            account = _account(db, dataset)
-            _check(account, guarantee)
-            time = datetime.now(UTC).isoformat(timespec="seconds")
-            amount, unit = (json.dumps(asdict(x)) for x in (guarantee.budget, guarantee.unit))
-            entry = (account.dataset, time, note, amount, guarantee.neighbors, unit)
+            account = account_of(db, dataset)
+            _check(account, guarantee, mu)
+            amount = json.dumps(asdict(guarantee.budget) | {"mu": mu})
+            unit = json.dumps(asdict(guarantee.unit))
+            entry = (account.dataset, _now(), note, amount, guarantee.neighbors, unit)
             return insert(db, "entries", *entry)
 
+    def finish(self, entry: int, files: Sequence[str] = (), about: About | None = None) -> None:
+        """Record that a release was finished.
 
-def _check(account: Account, guarantee: Guarantee) -> None:
+        Parameters
+        ----------
+        entry : int
+            Number of the entry, from `reserve`.
+
+        files : sequence of str
+            SHA-256 hashes of the release files.
+
+        about : About, optional
+            Data source, schema, year and purpose of the release.
+
+        Raises
+        ------
+        LedgerError
+            The ledger has no such entry, or the entry is finished already.
+
+        See Also
+        --------
+        dpcov.release : Release that records its end itself.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import dpcov
+        >>> guarantee = dpcov.Guarantee(dpcov.PureDP(1.0), dpcov.Neighbors.ADD_REMOVE)
+        >>> with TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/people.ledger", dpcov.PureDP(3.0))
+        ...     ledger.finish(ledger.reserve(guarantee, note="mean age"))
+        ...     ledger.account().entries[0].state
+        'finished'
+
+        """
+        content = {"files": list(files)} | asdict(about or About())
+        with transaction(self.path, write=True) as db:
+            found = db.execute("SELECT id FROM entries WHERE id = ?", (entry,)).fetchone()
+            finished = db.execute("SELECT id FROM results WHERE entry = ?", (str(entry),))
+            if found is None or finished.fetchone() is not None:
+                state = "no entry" if found is None else "already a result of entry"
+                raise LedgerError(f"{named(self.path)} contains {state} {entry}.")
+            insert(db, "results", str(entry), _now(), json.dumps(content))
+
+
+def finish_or_warn(ledger: Ledger, entry: int, files: Sequence[str], about: About) -> None:
+    """Record that a release was finished, or warn. The release is never lost for a record.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger of the release.
+
+    entry : int
+        Number of the entry, from `Ledger.reserve`.
+
+    files : sequence of str
+        SHA-256 hashes of the release files.
+
+    about : About
+        Description of the release.
+
+    """
+    try:
+        ledger.finish(entry, files, about)
+    except LedgerError:
+        warnings.warn(
+            "The release is finished, but dpcov could not write to the ledger, which shows it as "
+            "unfinished. The budget is spent.",
+            LedgerWarning,
+            stacklevel=4,
+        )
+
+
+def _count(count: Count | str | None, budget: Budget) -> Count:
+    """Return how a new data set counts. The default depends on the kind of the budget only."""
+    if count is None:
+        return Count.GAUSSIAN if isinstance(budget, ApproxDP) else Count.SUMS
+    try:
+        return Count(count)
+    except ValueError:
+        raise LedgerError(
+            f"There is no count {str(count)!r}. Choose one of: {', '.join(Count)}."
+        ) from None
+
+
+def _open(
+    db: sqlite3.Connection,
+    path: Path,
+    dataset: str,
+    neighbors: Neighbors,
+    rule: Rule,
+    previous: str | None = None,
+) -> None:
+    """Append a new data set with its budget and its rule."""
+    if dataset in names(db):
+        raise LedgerError(
+            f"{named(path)} already contains the data set {dataset!r}. Use this ledger, "
+            "or add --dataset with a new name."
+        )
+    grant: dict[str, object] = {**asdict(rule.budget), "count": rule.count}
+    grant |= {"pure": rule.pure} if rule.pure else {}
+    grant |= {} if previous is None else {"previous": previous}
+    insert(db, "datasets", dataset, neighbors)
+    insert(db, "budgets", dataset, json.dumps(grant))
+
+
+def _require_text(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise LedgerError(f"{what} must be UTF-8 text.") from None
+
+
+def _require_alive(account: Account) -> None:
+    if account.successor is not None:
+        raise LedgerError(
+            f"The data set {account.dataset!r} has ended. Use --dataset {account.successor!r}, "
+            f"which received its budget. {UNSPENT}"
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _check(account: Account, guarantee: Guarantee, mu: float | None) -> None:
     """Refuse a guarantee that differs from earlier releases or that exceeds the budget."""
+    _require_alive(account)
     budget, spend = account.budget, guarantee.budget
     neighbors, unit = account.neighbors, account.unit or guarantee.unit
     if guarantee.neighbors != neighbors:
@@ -511,72 +656,73 @@ def _check(account: Account, guarantee: Guarantee) -> None:
             f"This ledger counts {_names(budget)}, but the release uses {_names(spend)}. Use "
             f"{options}, or a ledger that counts {_names(spend)}. {UNSPENT}"
         )
-    if not _fits(budget, [*(entry.guarantee.budget for entry in account.entries), spend]):
+    require_countable(account, spend, mu)
+    if not account.rule.admits([*account.spends, Spend(spend, mu)]):
         raise BudgetExceededError(
-            f"Not enough budget: this release needs {_in_words(asdict(spend))}, but "
+            f"Not enough budget: this release needs {in_words(spend)}, but "
             f"{_remaining(account, spend)} remain. Request less, or run `dpcov ledger add-budget`. "
             f"{UNSPENT}"
         )
 
 
-def _fits(budget: Budget, spends: Sequence[Budget]) -> bool:
-    try:
-        return balance(budget, spends).admitted
-    except BudgetError:  # no budget remains, or the cost overflows
-        return False
+def require_countable(account: Account, spend: Budget, mu: float | None) -> None:
+    """Refuse a release of a kind that the rule of the ledger cannot count.
 
+    Parameters
+    ----------
+    account : Account
+        Account of the data set.
 
-def _sum(budgets: Sequence[Budget]) -> Budget:
-    """Add budgets of one kind and round the sum down."""
-    return budget_from(**{name: round_down(total(budgets, name)) for name in asdict(budgets[0])})
+    spend : Budget
+        Budget of the release.
 
+    mu : float or None
+        Mu of the noise, if all of it is Gaussian.
 
-def _in_words(amount: dict[str, float]) -> str:
-    return " and ".join(f"{name} {value:.12g}" for name, value in amount.items())
+    Raises
+    ------
+    LedgerError
+        The rule cannot count the release.
+
+    """
+    if (problem := account.rule.refusal(Spend(spend, mu))) is not None:
+        raise LedgerError(f"{problem} {UNSPENT}")
 
 
 def _remaining(account: Account, spend: Budget) -> str:
     """Return the remaining budget of a data set in words, such as ``2 of 3``."""
-    whole = asdict(account.budget)
+    whole, left = asdict(account.budget), account.left
+    if account.count == Count.GAUSSIAN:
+        return _remaining_gaussian(account, spend)
     if len(whole) == 1 and type(spend) is type(account.budget):
         (name,) = whole
-        return f"{account.left[name]:.12g} of {whole[name]:.12g}"
-    return f"{_in_words(account.left)} of {_in_words(whole)}"
+        return f"{left[name]:.12g} of {whole[name]:.12g}"
+    return f"{amounts_in_words(left)} of {amounts_in_words(whole)}"
+
+
+def _remaining_gaussian(account: Account, spend: Budget) -> str:
+    """Return what remains for a release of this kind and with this delta."""
+    match spend:
+        case PureDP():
+            return f"{account.left['pure']:.12g} of the reserve {account.pure:.12g}"
+        case ZCDP():
+            return f"rho {account.left['mu_squared'] / 2:.6g}"
+        case ApproxDP(delta=delta):
+            left = account.rule.epsilon_left(account.spends, delta)
+            return f"epsilon {left:.12g} at this delta"
 
 
 def _names(budget: Budget) -> str:
     return " and ".join(asdict(budget))
 
 
-def _entry(row: sqlite3.Row) -> Entry:
-    amount, unit = budget_from(**json.loads(row["budget"])), Unit(**json.loads(row["unit"]))
-    guarantee = Guarantee(amount, Neighbors(row["neighbors"]), unit)
-    return Entry(row["id"], row["time"], guarantee, row["note"])
-
-
-def _neighbors_by_name(db: sqlite3.Connection) -> dict[str, str]:
-    return dict(db.execute("SELECT name, neighbors FROM datasets ORDER BY id"))
-
-
-def _account(db: sqlite3.Connection, dataset: str | None) -> Account:
-    names = _neighbors_by_name(db)
-    if dataset is None and len(names) == 1:
-        (dataset,) = names
-    if dataset is None or dataset not in names:
-        problem = "several data sets" if dataset is None else f"no data set {dataset!r}"
-        raise LedgerError(
-            f"This ledger has {problem}. Add --dataset with one of these names: "
-            f"{', '.join(map(repr, names))}."
-        )
-    try:
-        grants = db.execute("SELECT * FROM budgets WHERE dataset = ?", (dataset,))
-        budget = _sum([budget_from(**json.loads(row["budget"])) for row in grants])
-        rows = db.execute("SELECT * FROM entries WHERE dataset = ? ORDER BY id", (dataset,))
-        entries = tuple(_entry(row) for row in rows)
-        state = balance(budget, [entry.guarantee.budget for entry in entries])
-        shown = {name: round_up(amount) for name, amount in state.spent.items()}
-        rest = {name: max(0.0, round_down(amount)) for name, amount in state.left.items()}
-        unit = entries[0].guarantee.unit if entries else None
-        return Account(dataset, budget, shown, rest, Neighbors(names[dataset]), unit, entries)
-    except (BudgetError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        raise LedgerError(f"The ledger of the data set {dataset!r} {DAMAGED}") from None
+__all__ = [
+    "About",
+    "Account",
+    "Chain",
+    "Count",
+    "Entry",
+    "Ledger",
+    "LedgerWarning",
+    "Outcome",
+]

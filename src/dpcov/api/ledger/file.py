@@ -16,7 +16,8 @@ recorded an earlier head elsewhere.
 
 Old files. The first version of dpcov wrote ledgers without a chain. You can show such a ledger, but
 it accepts no releases until `Ledger.migrate` starts a chain. Nobody can ever verify the earlier
-entries.
+entries. Ledgers of version 2 have a chain, but no tables for results and for endings. The first
+change to such a ledger adds these tables in the same transaction.
 """
 
 from __future__ import annotations
@@ -36,12 +37,16 @@ from dpcov.core.printable import shown
 from dpcov.errors import LedgerError
 
 _APPLICATION_ID = 0x64706376  # "dpcv"
-_VERSION = 2  # version of the ledgers that this version of dpcov writes
+_VERSION = 3  # version of the ledgers that this version of dpcov writes
 _UNCHAINED = 1  # version of ledgers without a chain
 _TABLES = {
     "datasets": ("name", "neighbors"),
     "budgets": ("dataset", "budget"),
     "entries": ("dataset", "time", "note", "budget", "neighbors", "unit"),
+}
+_TABLES_OF_VERSION_3 = {
+    "results": ("entry", "time", "content"),
+    "endings": ("dataset", "time", "content"),
 }
 _CHAIN = {"chain": ("source", "row", "digest")}
 _START = "start"  # source of the first link of a chain that starts after older rows
@@ -176,7 +181,7 @@ def transaction(
             if create and path.stat().st_size == 0:
                 _initialise(db)
             version = _require_whole_ledger(db, path)
-            if migrate and version == _VERSION:
+            if migrate and version != _UNCHAINED:
                 raise LedgerError(
                     f"{named(path)} already has a hash chain. Use the ledger without migrating it."
                 )
@@ -184,6 +189,8 @@ def transaction(
                 _add_chain(db)
             elif write and version == _UNCHAINED:
                 raise LedgerError(f"{named(path)} {UNCHAINED} {UNSPENT}")
+            if write and version < _VERSION:
+                _upgrade(db)
             yield db
             db.execute("COMMIT")
     except sqlite3.Error as error:
@@ -200,6 +207,14 @@ def _initialise(db: sqlite3.Connection) -> None:
     for statement in _definitions(_TABLES):
         db.execute(statement)
     _add_chain(db)
+    _upgrade(db)
+
+
+def _upgrade(db: sqlite3.Connection) -> None:
+    """Add the tables of version 3 to a ledger with a chain."""
+    for statement in _definitions(_TABLES_OF_VERSION_3):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def _definitions(tables: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -226,23 +241,32 @@ def _add_chain(db: sqlite3.Connection) -> None:
     if digest:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         _append(db, "chain", _START, now, _digest(digest, _START, [now]))
-    db.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def _require_whole_ledger(db: sqlite3.Connection, path: Path) -> int:
     """Verify the pages, the definitions and the chain of a ledger, and return its version."""
     names = ("application_id", "user_version", "integrity_check")
     mark, version, health = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
-    if mark != _APPLICATION_ID or version not in (_UNCHAINED, _VERSION):
+    if mark != _APPLICATION_ID or version not in range(_UNCHAINED, _VERSION + 1):
         raise LedgerError(f"{named(path)} {_FAILURES[sqlite3.SQLITE_NOTADB]}")
-    tables = _TABLES if version == _UNCHAINED else _TABLES | _CHAIN
+    tables = _tables(version) if version == _UNCHAINED else _tables(version) | _CHAIN
     kept = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     whole = health == "ok" and sorted(map(str, next(zip(*kept, strict=True), ()))) == sorted(
         _definitions(tables)
     )
-    if not whole or (version == _VERSION and chain(db) is None):
+    if not whole or (version != _UNCHAINED and chain(db) is None):
         raise LedgerError(f"{named(path)} {DAMAGED}")
     return int(version)
+
+
+def _tables(version: int) -> dict[str, tuple[str, ...]]:
+    """Return the tables of a version, without the chain, with their columns."""
+    return _TABLES if version < _VERSION else _TABLES | _TABLES_OF_VERSION_3
+
+
+def has_results(db: sqlite3.Connection) -> bool:
+    """Return True if the ledger has the tables for results and for endings."""
+    return bool(db.execute("PRAGMA user_version").fetchone()[0] == _VERSION)
 
 
 def chain(db: sqlite3.Connection) -> Chain | None:
@@ -259,11 +283,12 @@ def chain(db: sqlite3.Connection) -> Chain | None:
         Chain of the ledger. None if the chain does not link exactly the rows that were written.
 
     """
-    if db.execute("PRAGMA user_version").fetchone()[0] == _UNCHAINED:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version == _UNCHAINED:
         return None
     rows = {
         table: [list(row) for row in db.execute(f"SELECT * FROM {table} ORDER BY id")]  # noqa: S608
-        for table in _TABLES
+        for table in _tables(version)
     }
     links = db.execute("SELECT * FROM chain ORDER BY id").fetchall()
     unlinked = {table: iter(found) for table, found in rows.items()}
