@@ -36,8 +36,9 @@ from dpcov.analysis.intervals import Stated, several_intervals, stated
 from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
+from dpcov.published.kinds import NoisyMatrix
 from results import Kept, show
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
             continue
         one, spent = outcomes(made, encoded(table, made), targets, seed)
         found.append(one)
-        unseen.append(Clip.of(made).unseen)
+        unseen.append(ClippingBias.of(made, made.second_moment()).has_undetectable_tail)
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
     changes = effects(encoded(table, made), levels_of(made))
@@ -158,7 +159,7 @@ def outcomes(
         release, statistics, LEVEL, False, for_clipped_rows=True, generator=draws
     )
     whole, short = moment(release, rows), shortened(release, rows)
-    start = starting_point(replace(release, lengths=None))
+    start = starting_point(release.with_published("norms", None))
     starts = [statistic.values(release, start[None])[0] for statistic in statistics]
     found = []
     for at, unit in enumerate(units(release, whole, targets)):
@@ -196,8 +197,10 @@ def reported(release: Release, statistics: list[Statistic], seed: int) -> list[S
 def controlled(release: Release) -> list[Release]:
     """Return wrong copies of a release: with half of its noise, and without its norm histogram."""
     assert release.noise is not None
-    halved = replace(release, noise=release.noise.rescaled(0.5))
-    return [halved] if release.lengths is None else [halved, replace(release, lengths=None)]
+    matrix = release.find(NoisyMatrix)
+    assert matrix is not None
+    halved = release.with_published("matrix", replace(matrix, noise=matrix.noise.rescaled(0.5)))
+    return [halved] if release.lengths is None else [halved, release.with_published("norms", None)]
 
 
 def units(release: Release, whole: Matrix, targets: list[str]) -> list[Matrix]:

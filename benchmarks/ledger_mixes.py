@@ -20,9 +20,9 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit, 
 from dpcov.core.privacy_filter import total
 from dpcov.mechanisms import Gaussian, additive, count
 from dpcov.mechanisms.count import WithCount
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
 GRID = 2.0**-12  # width of the grid of privacy losses
 STEP = 2.0**-6  # pure epsilons are multiples, so that they lie on the grid

@@ -19,6 +19,7 @@ import pytest
 import dpcov
 from dpcov import api
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import PureDP
 from dpcov.errors import (
@@ -186,7 +187,8 @@ def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) 
             raise MechanismError("broken on purpose")
 
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(1.0))
-    broken = replace(api.prepare(DATA, **BOUNDS, epsilon=0.4, ledger=ledger), mechanism=Broken())
+    request = Request(**BOUNDS, epsilon=0.4, ledger=ledger)
+    broken = replace(api.prepare(DATA, request), mechanism=Broken())
     with pytest.raises(MechanismError, match="on purpose"):
         broken.run()
     assert ledger.account().spent == {"epsilon": 0.4}
@@ -209,10 +211,10 @@ def stream() -> pa.RecordBatchReader:
 @pytest.mark.parametrize("data", [lambda: DATA, stream], ids=["array", "stream"])
 def test_auto_takes_rows_about_their_mean_if_they_come_once_too(data: Any) -> None:
     for budget in ({"epsilon": 1.0}, {"rho": 1.0}, {"epsilon": 1.0, "delta": 1e-6}):
-        request = api.prepare(data(), **BOUNDS, **budget)
-        assert request.mechanism.name == "standardized"
-        assert "means" in request.reason
-        assert request.run().unit_count is None
+        ready = api.prepare(data(), Request(**BOUNDS, **budget))
+        assert ready.mechanism.name == "standardized"
+        assert "means" in ready.reason
+        assert ready.run().unit_count is None
 
 
 def test_a_stream_gives_the_release_of_its_table() -> None:
@@ -222,7 +224,7 @@ def test_a_stream_gives_the_release_of_its_table() -> None:
 
 def test_auto_takes_the_mechanism_with_less_noise_elsewhere_and_says_why() -> None:
     def chosen(data=DATA, **request) -> tuple[str, str]:
-        prepared = api.prepare(data, **BOUNDS, radius="private", **request)
+        prepared = api.prepare(data, Request(**BOUNDS, radius="private", **request))
         return prepared.mechanism.name, prepared.reason
 
     assert chosen(epsilon=1.0)[0] == "matrix-laplace"
@@ -237,7 +239,8 @@ def test_auto_takes_the_mechanism_with_less_noise_elsewhere_and_says_why() -> No
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}], ids=str)
 def test_every_goal_takes_rows_about_their_means(goal: str, budget: Any) -> None:
     def chosen(data: Any, **more: Any) -> str:
-        return api.prepare(data, **BOUNDS, **budget, goal=goal, **more).mechanism.name
+        request = Request(**BOUNDS, **budget, goal=goal, **more)
+        return api.prepare(data, request).mechanism.name
 
     assert chosen(DATA) == "standardized"
     assert chosen(DATA, intercept=0.0) != "standardized"
@@ -289,10 +292,12 @@ def test_correlations_and_regressions_are_better_where_more_rows_are_clipped() -
 
 
 def test_options_are_added_to_those_of_the_goal() -> None:
-    asked = {**BOUNDS, "epsilon": 1.0, "goal": "correlation"}
-    plain = api.prepare(DATA, **asked).mechanism
+    request = Request(**BOUNDS, epsilon=1.0, goal="correlation")
+    plain = api.prepare(DATA, request).mechanism
     assert plain != dpcov.mechanisms.Standardized()
-    assert api.prepare(DATA, **asked, trace_share=0.2).mechanism == replace(plain, trace_share=0.2)
+    option = {"trace_share": 0.2}
+    made = api.prepare(DATA, replace(request, options=option)).mechanism
+    assert made == replace(plain, **option)
 
 
 def test_correlations_are_better_with_their_goal() -> None:

@@ -95,7 +95,7 @@ def options(text: str) -> str:
         ("schema none.csv", "does not exist"),
         ("schema people.csv --separator ;;", "separator"),
         ("show none.json", "cannot be read"),
-        ("show people.csv", "is no valid release file"),
+        ("show people.csv", "is not a valid release file"),
         ("correlation l.db", "cannot be read"),
         ("ledger show none.db", "dpcov ledger create"),
         ("ledger create l.db --epsilon 1", "already contains the data set 'default'"),

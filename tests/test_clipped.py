@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import dpcov
-from dpcov.denoise.clipped import MAY_WELL, UNLIKE, UNSEEN, Clip
+from dpcov.denoise.clipped import (
+    COLUMN_LOSS_RELATIVE_SD,
+    MAX_HIDDEN_VARIANCE_FRACTION,
+    MAX_HIDDEN_VARIANCE_PROBABILITY,
+    ClippingBias,
+)
+from rounds_for_tests import changed
 
 P, DRAWS = 3, 20_000
 
@@ -23,15 +29,15 @@ def released(intercept: float = 0.3) -> dpcov.Release:
     made = dpcov.release(
         rows, lower=-50, upper=50, rho=0.2, mechanism="standardized", directions_share=0.1, seed=1
     )
-    made = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
+    made = changed(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
     assert made.linear_map is not None
-    made = replace(made, linear_map=made.linear_map * [1.0, 2.0, 4.0])  # of columns unlike rows
+    made = changed(made, linear_map=made.linear_map * [1.0, 2.0, 4.0])  # of columns unlike rows
     assert made.lengths is not None
-    assert made.lengths.squared(made.lattice.radius).estimate > 0
+    assert made.lengths.squared_norm_loss(made.lattice.radius).estimate > 0
     if intercept:
         return made
     lattice = replace(made.lattice, intercept=0.0)
-    return replace(made, lattice=lattice, linear_map=None, center=None)
+    return changed(made, lattice=lattice, linear_map=None, center=None)
 
 
 def moment(release: dpcov.Release) -> np.ndarray:
@@ -44,27 +50,27 @@ def about_mean(whole: np.ndarray) -> np.ndarray:
 
 def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
     made, whole = released(), moment(released())
-    found = Clip(made, whole).expected()
-    size = made.lengths.squared(made.lattice.radius).estimate  # type: ignore[union-attr]
+    found = ClippingBias(made, whole).expected()
+    size = made.lengths.squared_norm_loss(made.lattice.radius).estimate  # type: ignore[union-attr]
     centred = about_mean(whole)
     assert found[:P, :P] == pytest.approx(size * centred / np.trace(centred))
     assert not found[-1].any()
     assert not found[:, -1].any()
-    assert not Clip(replace(made, lengths=None), whole).expected().any()
+    assert not ClippingBias(changed(made, lengths=None), whole).expected().any()
 
 
 @pytest.mark.parametrize("last", [0.5, -0.5])
 def test_the_mean_s_part_of_a_moment_is_taken_out_wherever_the_mean_is(last: float) -> None:
     sums = np.array([1.0, 2.0, last, 1.0])
     whole = np.outer(sums, sums) + np.diag([3.0, 2.0, 1.0, 0.0])
-    found = Clip(released(), whole).expected()
+    found = ClippingBias(released(), whole).expected()
     assert found / np.trace(found) == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6, 0]))
 
 
 def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
     made, whole = released(intercept=0.0), moment(released())[:P, :P]
-    size = made.lengths.squared(made.lattice.radius).estimate  # type: ignore[union-attr]
-    assert Clip(made, whole).expected() == pytest.approx(size * whole / np.trace(whole))
+    size = made.lengths.squared_norm_loss(made.lattice.radius).estimate  # type: ignore[union-attr]
+    assert ClippingBias(made, whole).expected() == pytest.approx(size * whole / np.trace(whole))
 
 
 @pytest.mark.parametrize("corner", [0.0, -1.0])
@@ -72,25 +78,25 @@ def test_of_no_rows_there_is_no_mean(corner: float) -> None:
     whole = np.diag([3.0, 2.0, 1.0, corner])
     lengths = released().lengths
     assert lengths is not None
-    size = lengths.squared(released().lattice.radius).estimate
-    found = Clip(released(), whole).expected()
+    size = lengths.squared_norm_loss(released().lattice.radius).estimate
+    found = ClippingBias(released(), whole).expected()
     assert found == pytest.approx(size * np.diag([0.5, 1 / 3, 1 / 6, 0]))
 
 
 def test_directions_below_0_get_nothing() -> None:
     whole = np.diag([2.0, 1.0, -1.0, 5.0])
-    found = Clip(released(), whole).expected()
+    found = ClippingBias(released(), whole).expected()
     assert np.diag(found)[:P] / np.trace(found) == pytest.approx([2 / 3, 1 / 3, 0])
 
 
 @pytest.mark.parametrize("corner", [-9.0, 0.0, 9.0])
 def test_of_a_moment_below_0_nothing_is_given_back_and_all_stays_finite(corner: float) -> None:
     """Noise decides on it: an error here would come after the budget is spent."""
-    found = Clip(released(), np.diag([-2.0, -1.0, -1.0, corner]))
+    found = ClippingBias(released(), np.diag([-2.0, -1.0, -1.0, corner]))
     assert not found.expected().any()
-    assert np.isfinite(found.drawn(np.random.default_rng(1))).all()
-    assert not found.more(np.random.default_rng(1)).any()
-    assert not Clip(released(), np.zeros((4, 4))).expected().any()
+    assert np.isfinite(found.draw_shape_error(np.random.default_rng(1))).all()
+    assert not found.draw_total_error(np.random.default_rng(1)).any()
+    assert not ClippingBias(released(), np.zeros((4, 4))).expected().any()
 
 
 @pytest.mark.parametrize(("spread", "given"), [(1e-12, False), (1e-11, True)])
@@ -98,14 +104,14 @@ def test_what_is_rounding_has_no_direction(spread: float, given: bool) -> None:
     """All rows are equal, so the rest about their mean is rounding."""
     one = np.array([1.0, 2.0, 0.5, 1.0])
     whole = np.outer(one, one) + spread * np.diag([1.0, 0, 0, 0])
-    assert Clip(released(), whole).expected().any() == given
+    assert ClippingBias(released(), whole).expected().any() == given
 
 
 @cache
 def _drawn(intercept: float) -> np.ndarray:
     generator = np.random.default_rng(2)
-    clip = Clip(released(intercept), _moment(intercept))
-    return np.stack([clip.drawn(generator) for _ in range(DRAWS)])
+    clip = ClippingBias(released(intercept), _moment(intercept))
+    return np.stack([clip.draw_shape_error(generator) for _ in range(DRAWS)])
 
 
 def _moment(intercept: float) -> np.ndarray:
@@ -124,7 +130,8 @@ def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
     made, draws = released(intercept), _drawn(intercept)
     assert made.lengths is not None
     lost, squared = (
-        of(made.lattice.radius).size for of in (made.lengths.length, made.lengths.squared)
+        of(made.lattice.radius).root_mean_square
+        for of in (made.lengths.norm_loss, made.lengths.squared_norm_loss)
     )
     columns = along(made)
     assert draws.shape[1:] == (P + (intercept > 0),) * 2
@@ -133,7 +140,9 @@ def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
     own = np.linalg.inv(columns) @ draws[:, :P, :P] @ np.linalg.inv(columns).T
     shares = np.diagonal(own, axis1=1, axis2=2)
     assert own == pytest.approx(shares[:, None] * np.eye(P), abs=1e-6 * squared)
-    assert shares.var(axis=0) == pytest.approx((UNLIKE * squared) ** 2 / P, rel=0.05)
+    assert shares.var(axis=0) == pytest.approx(
+        (COLUMN_LOSS_RELATIVE_SD * squared) ** 2 / P, rel=0.05
+    )
     assert np.abs(np.corrcoef(shares.T) - np.eye(P)).max() < 0.05
     if intercept:
         sides = draws[:, :P, -1] @ np.linalg.inv(columns).T / made.intercept()
@@ -146,17 +155,17 @@ def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
 def test_variances_are_those_of_draws_in_any_basis(intercept: float) -> None:
     made = released(intercept)
     basis, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(P, 2)))
-    found = Clip(made, _moment(intercept)).variances(basis)
+    found = ClippingBias(made, _moment(intercept)).variances(basis)
     seen = (basis.T @ _drawn(intercept)[:, :P, :P] @ basis).var(axis=0)
     assert found == pytest.approx(seen, rel=0.05)
 
 
 def test_in_all_it_may_be_more_or_less_in_the_shape_of_the_moment() -> None:
     made, whole, generator = released(), moment(released()), np.random.default_rng(1)
-    clip = Clip(made, whole)
+    clip = ClippingBias(made, whole)
     assert made.lengths is not None
-    deviation = made.lengths.squared(made.lattice.radius).deviation
-    draws = np.stack([clip.more(generator)[:P, :P] for _ in range(2000)])
+    deviation = made.lengths.squared_norm_loss(made.lattice.radius).standard_deviation
+    draws = np.stack([clip.draw_total_error(generator)[:P, :P] for _ in range(2000)])
     centred = about_mean(whole)
     sizes = np.trace(draws, axis1=1, axis2=2)
     assert draws == pytest.approx(
@@ -171,54 +180,57 @@ def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> Non
     assert made.lengths is not None
     radius, spread = made.lattice.radius, float(np.trace(about_mean(whole)))
     sizes = np.geomspace(1e-6, 10, 400) * spread
-    chances = np.array([made.lengths.chance(radius, size) for size in sizes])
-    last = int(np.flatnonzero(chances > MAY_WELL)[-1])
+    chances = np.array([made.lengths.tail_loss_probability(radius, size) for size in sizes])
+    last = int(np.flatnonzero(chances > MAX_HIDDEN_VARIANCE_PROBABILITY)[-1])
     for at, unseen in ((last, True), (last + 1, False)):
-        scaled = whole * sizes[at] / (UNSEEN * spread)
-        assert Clip(made, scaled).unseen == unseen
+        scaled = whole * sizes[at] / (MAX_HIDDEN_VARIANCE_FRACTION * spread)
+        assert ClippingBias(made, scaled).has_undetectable_tail == unseen
     for without in (whole, np.zeros((P + 1, P + 1))):
-        assert Clip(replace(made, lengths=None), without).unseen is False
+        assert ClippingBias(changed(made, lengths=None), without).has_undetectable_tail is False
 
 
 def test_the_most_that_can_lie_beyond_is_stated_for_variance_and_means() -> None:
     made, whole = released(), moment(released())
     assert made.lengths is not None
-    squared, length = made.lengths.most(made.lattice.radius, 0.95)
+    squared, length = made.lengths.loss_upper_bounds(made.lattice.radius, 0.95)
     centred = about_mean(whole)
     assert made.linear_map is not None
     back = np.linalg.inv(made.linear_map)
     deviations = np.sqrt(np.diag(back @ centred @ back.T) / made.count())
     farthest = np.max(np.linalg.norm(back, axis=1) / deviations) * length / made.count()
-    of_all, of_mean = Clip(made, whole).most(0.95)
+    of_all, of_mean = ClippingBias(made, whole).upper_bounds(0.95)
     assert of_all == pytest.approx(squared / np.trace(centred))
     assert of_mean == pytest.approx(farthest)
-    said = Clip(made, whole).beyond(0.95)
+    said = ClippingBias(made, whole).limits_in_words(0.95)
     assert f"at most {of_all:.2g} times" in said
     assert f"more than {of_mean:.2g} standard deviations" in said
 
 
 def test_a_column_that_does_not_vary_has_no_part_in_the_bound_on_means() -> None:
-    made, whole = replace(released(), linear_map=None), moment(released())
+    made, whole = changed(released(), linear_map=None), moment(released())
     whole[0] = whole[:, 0] = 0
-    assert np.isfinite(Clip(made, whole).most(0.95)).all()
+    assert np.isfinite(ClippingBias(made, whole).upper_bounds(0.95)).all()
 
 
 def test_without_counts_or_rows_nothing_is_said_of_how_much_lies_beyond(monkeypatch) -> None:
     made, whole = released(), moment(released())
-    clips = [Clip(replace(made, lengths=None), whole), Clip(made, whole)]
-    assert Clip(made, np.zeros((P + 1, P + 1))).most(0.95) == (np.inf, np.inf)
+    clips = [ClippingBias(changed(made, lengths=None), whole), ClippingBias(made, whole)]
+    assert ClippingBias(made, np.zeros((P + 1, P + 1))).upper_bounds(0.95) == (np.inf, np.inf)
     monkeypatch.setattr(type(made), "count", lambda _: 0.5)
-    assert np.isfinite(clips[1].most(0.95)).all()
+    assert np.isfinite(clips[1].upper_bounds(0.95)).all()
     monkeypatch.setattr(type(made), "count", lambda _: 0.0)
     for clip in clips:
-        assert clip.most(0.95) == (np.inf, np.inf)
-        assert clip.beyond(0.95) == "Nothing is known of how much that is."
+        assert clip.upper_bounds(0.95) == (np.inf, np.inf)
+        assert clip.limits_in_words(0.95) == "The size of this clipping bias is not known."
 
 
 def test_without_counts_by_length_nothing_is_drawn() -> None:
-    made = replace(released(), lengths=None)
-    clip = Clip(made, moment(made))
-    for drawn in (clip.drawn(np.random.default_rng(1)), clip.more(np.random.default_rng(1))):
+    made = changed(released(), lengths=None)
+    clip = ClippingBias(made, moment(made))
+    for drawn in (
+        clip.draw_shape_error(np.random.default_rng(1)),
+        clip.draw_total_error(np.random.default_rng(1)),
+    ):
         assert not drawn.any()
         assert drawn.shape == (P + 1, P + 1)
     assert np.array_equal(clip.variances(np.eye(P)[:, :2]), np.zeros((2, 2)))

@@ -422,10 +422,10 @@ class Length(pd.api.extensions.ExtensionDtype):
 
     @classmethod
     def construct_array_type(cls) -> type:
-        return Lengths
+        return NormHistogram
 
 
-class Lengths(pd.api.extensions.ExtensionArray):
+class NormHistogram(pd.api.extensions.ExtensionArray):
     """A column of another library's type, one of whose cells can't be made an object."""
 
     def __init__(self, cells: list[object]) -> None:
@@ -439,7 +439,7 @@ class Lengths(pd.api.extensions.ExtensionArray):
 
     def __getitem__(self, at: object) -> object:
         if isinstance(at, slice):
-            return Lengths(self._cells[at])
+            return NormHistogram(self._cells[at])
         if self._cells[at] == "S3CRET":  # type: ignore[call-overload]
             raise ValueError("S3CRET")
         return self._cells[at]  # type: ignore[call-overload]
@@ -450,15 +450,15 @@ class Lengths(pd.api.extensions.ExtensionArray):
     @classmethod
     def _from_sequence(
         cls, scalars: object, *, dtype: object = None, copy: bool = False
-    ) -> Lengths:
+    ) -> NormHistogram:
         return cls(list(scalars))  # type: ignore[call-overload]
 
-    def copy(self) -> Lengths:
-        return Lengths(self._cells)
+    def copy(self) -> NormHistogram:
+        return NormHistogram(self._cells)
 
 
 def test_a_column_of_another_library_s_type_is_read_cell_by_cell():
-    frame = pd.DataFrame({"a": Lengths([1.5, "S3CRET", "2.5", Decimal("sNaN")])})
+    frame = pd.DataFrame({"a": NormHistogram([1.5, "S3CRET", "2.5", Decimal("sNaN")])})
     source = open_source(frame, A.file, ())
     assert source.types == {"a": pa.large_string()}
     (batch,) = source.batches(["a"])

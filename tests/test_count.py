@@ -19,6 +19,7 @@ from dpcov.analysis.noise_warnings import deviations
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
 from dpcov.core.samplers.discrete import MAX_SCALE
@@ -26,12 +27,15 @@ from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
 from dpcov.mechanisms.count import COUNT_EPSILON_SHARE, COUNT_RHO_SHARE
-from dpcov.releases import NoisyCount, Release
+from dpcov.published.record import CountEstimate
+from dpcov.releases import Release
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.rows import NormCounter, WithCount
+from former_documents import former
+from rounds_for_tests import changed, count_noise, count_of
 from strategies import numeric
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
@@ -153,7 +157,7 @@ def test_sums_from_files_have_the_count_that_the_rows_have(tmp_path):
         plain = dpcov.release(
             frame, schema=declared, epsilon=1.0, seed=1, mechanism="matrix-laplace"
         )
-        assert made.published_count == plain.published_count is not None
+        assert count_of(made) == count_of(plain) is not None
 
 
 # What it costs.
@@ -318,7 +322,7 @@ def test_control_mechanisms_of_papers_keep_their_budgets_whole(name):
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace", "standardized"])
 def test_control_a_public_number_of_rows_costs_nothing_and_has_no_noise(mechanism):
     made = released(neighbors="replace-one", mechanism=mechanism)
-    assert made.published_count is made.count_noise is None
+    assert count_of(made) is count_noise(made) is None
     assert made.count() == len(TABLE)
     if mechanism != "auto":
         assert planned(mechanism, PURE, SWAP).laws == mechanism_named(mechanism).calibrate(
@@ -338,7 +342,7 @@ def test_a_unit_of_many_rows_or_of_weights_has_as_much_more_noise():
 def test_without_an_intercept_weighted_rows_have_no_count():
     bare = schema(weight={"column": "w", "maximum": 2.0}, intercept=0.0)
     made = dpcov.release(weighted(100), schema=bare, epsilon=1.0, seed=1)
-    assert made.count_noise is None
+    assert count_noise(made) is None
     with pytest.raises(ReleaseError, match="without an intercept"):
         made.count()
 
@@ -358,9 +362,8 @@ def test_the_noise_of_the_count_is_drawn_before_any_row_is_read(mechanism, monke
         monkeypatch.setattr(
             law, "sample", lambda self, e, whole=whole: order.append(self) or whole(self, e)
         )
-    request = dpcov.api.prepare(
-        TABLE, lower=0, upper=1, seed=1, epsilon=1.0, mechanism=mechanism, delta=1e-6
-    )
+    asked = Request(lower=0, upper=1, seed=1, epsilon=1.0, mechanism=mechanism, delta=1e-6)
+    request = dpcov.api.prepare(TABLE, asked)
     read = type(request.rows)._sums
     monkeypatch.setattr(
         type(request.rows), "_sums", lambda *a, **k: order.append("read") or read(*a, **k)
@@ -422,7 +425,7 @@ def test_control_the_corner_alone_is_farther_off(mechanism):
     errors = []
     for seed in range(12):
         made = released(table, seed, epsilon=0.3, **asked)
-        alone = replace(made, published_count=None, count_noise=None)
+        alone = changed(made, published_count=None, count_noise=None)
         errors.append([abs(one.count() - len(table)) for one in (made, alone)])
     best, corner = np.mean(errors, axis=0)
     assert corner > 3 * best
@@ -432,7 +435,7 @@ def test_control_the_corner_alone_is_farther_off(mechanism):
 def test_the_best_count_is_not_biased_and_has_the_stated_deviation(asked):
     asked = {"epsilon": None} | asked
     asked |= {"denoise": "none"}
-    found = [NoisyCount.of(released(seed=seed, **asked)) for seed in range(100)]
+    found = [CountEstimate.of(released(seed=seed, **asked)) for seed in range(100)]
     errors = np.array([one.value - 2000 for one in found]) / found[0].deviation
     assert abs(errors.mean()) < 4 / np.sqrt(len(errors))
     assert 0.75 < errors.std() < 1.3
@@ -440,14 +443,14 @@ def test_the_best_count_is_not_biased_and_has_the_stated_deviation(asked):
 
 def test_the_two_figures_are_weighted_by_the_inverse_of_their_variances():
     made = released(rho=0.5, epsilon=None, mechanism="gaussian")
-    best, t = NoisyCount.of(made), made.lattice.intercept_units
+    best, t = CountEstimate.of(made), made.lattice.intercept_units
     corner = float(made.noise.variance) / t**4
-    own = float(made.count_noise.variance)
+    own = float(count_noise(made).variance)
     assert best.of_corner == pytest.approx((1 / corner) / (1 / corner + 1 / own))
     assert best.deviation**-2 == pytest.approx(1 / corner + 1 / own)
     assert best.value == pytest.approx(
         best.of_corner * made.noisy()[-1, -1] / made.intercept() ** 2
-        + (1 - best.of_corner) * made.published_count
+        + (1 - best.of_corner) * count_of(made)
     )
 
 
@@ -467,10 +470,10 @@ def test_means_about_a_private_center_do_not_move_with_the_count():
     table = 0.9 + 0.02 * (TABLE - 0.5)
     made = released(table, rho=0.5, epsilon=None)
     assert made.center is not None
-    twice = replace(made, published_count=2 * made.published_count)
+    twice = changed(made, published_count=2 * count_of(made))
     assert abs(twice.mean() - made.mean()).max() < 0.01
     plain = released(table, rho=0.5, epsilon=None, mechanism="gaussian")
-    moved = replace(plain, published_count=2 * plain.published_count)  # a control: about midpoints
+    moved = changed(plain, published_count=2 * count_of(plain))  # a control: about midpoints
     assert abs(moved.mean() - plain.mean()).max() > 0.05
 
 
@@ -478,7 +481,7 @@ def test_means_about_a_private_center_do_not_move_with_the_count():
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
 def test_no_variance_is_above_1_nor_a_mean_out_of_bounds_whatever_the_count(mechanism, published):
     table = (np.random.default_rng(4).random((300, 4)) < 0.5).astype(float)
-    made = replace(released(table, mechanism=mechanism), published_count=published)
+    made = changed(released(table, mechanism=mechanism), published_count=published)
     assert made.count() >= 0
     assert np.diag(made.covariance()).max() <= 0.25 * (1 + 1e-9)
     assert ((made.mean() >= 0) & (made.mean() <= 1)).all()
@@ -489,17 +492,17 @@ def test_without_an_intercept_the_count_is_still_reported():
     made = released(intercept=0.0)
     assert made.count() == pytest.approx(2000, abs=300)
     assert "about" in repr(made)
-    bare = replace(made, published_count=None, count_noise=None)  # a control: as it was
+    bare = changed(made, published_count=None, count_noise=None)  # a control: as it was
     assert not bare.tells_count
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "gaussian"])
 def test_the_stated_deviation_of_the_count_is_that_of_both_figures(mechanism):
     made = released(rho=0.1, epsilon=None, mechanism=mechanism)
-    best = NoisyCount.of(made)
+    best = CountEstimate.of(made)
     assert deviations(made)[0] == best.deviation
     errors = [
-        NoisyCount.of(
+        CountEstimate.of(
             released(seed=s, rho=0.1, epsilon=None, mechanism=mechanism, denoise="none")
         ).value
         - 2000
@@ -518,7 +521,7 @@ def test_intervals_of_means_cover_with_the_best_count_in_the_corner(asked):
         hits.append((found.low <= truth) & (truth <= found.high))
         widths.append(found.high - found.low)
     assert np.mean(hits) > 0.88
-    alone = replace(made, published_count=None, count_noise=None)
+    alone = changed(made, published_count=None, count_noise=None)
     wide = intervals(alone, "mean", sampling=False, generator=simulation_generator(0))
     assert np.mean(widths[-1]) <= np.mean(wide.high - wide.low) * 1.1
 
@@ -528,9 +531,9 @@ def test_plausible_moments_of_mapped_rows_move_with_the_count_as_their_own_momen
     plausible = PlausibleMoments(made, sampling=False, generator=simulation_generator(1))
     t = made.intercept()
     corner = made.mapped(plausible.center)[-1, -1]
-    assert corner == pytest.approx(NoisyCount.of(made).value * t**2)
+    assert corner == pytest.approx(CountEstimate.of(made).value * t**2)
     spread = np.concatenate(list(plausible.errors()))[:, -1, -1].std() / t**2
-    assert spread == pytest.approx(NoisyCount.of(made).deviation, rel=0.2)
+    assert spread == pytest.approx(CountEstimate.of(made).deviation, rel=0.2)
 
 
 # Where it goes.
@@ -540,20 +543,20 @@ def test_the_count_and_its_law_survive_the_file(tmp_path):
     made = released(rho=0.5, epsilon=None)
     made.save(tmp_path / "x.json")
     again = Release.load(tmp_path / "x.json")
-    assert (again.published_count, again.count_noise) == (made.published_count, made.count_noise)
+    assert (count_of(again), count_noise(again)) == (count_of(made), count_noise(made))
     assert again.count() == made.count()
 
 
 @pytest.mark.parametrize("gone", [("published_count", "count_noise"), ("published_count",)])
 def test_a_file_without_a_count_loads_and_one_without_its_law_is_refused(gone, tmp_path):
-    document = json.loads(released().to_text())
+    document = former(released())
     for name in gone:
         del document[name]
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document))
     if len(gone) == 2:
         old = Release.load(path)
-        assert old.count_noise is None
+        assert count_noise(old) is None
         assert old.count() == pytest.approx(2000, abs=1500)
         return
     with pytest.raises(ReleaseError, match="go together"):
@@ -561,7 +564,7 @@ def test_a_file_without_a_count_loads_and_one_without_its_law_is_refused(gone, t
 
 
 def test_a_count_with_noise_is_refused_where_the_number_is_public(tmp_path):
-    document = json.loads(released(neighbors="replace-one").to_text())
+    document = former(released(neighbors="replace-one"))
     document |= {"published_count": 3, "count_noise": {"law": "discrete-laplace", "scale": "25"}}
     (tmp_path / "x.json").write_text(json.dumps(document))
     with pytest.raises(ReleaseError, match="add-remove only"):
@@ -582,7 +585,7 @@ def test_each_level_has_a_count_of_its_own_rows():
         made = dpcov.release_by(
             table, "site", schema=declared, epsilon=2.0, seed=1, neighbors=neighbors
         )
-        assert all(one.count_noise is not None for one in made.values())
+        assert all(count_noise(one) is not None for one in made.values())
         found = [one.count() for one in made.values()]
         assert found == pytest.approx([3000, 5000, 0], abs=250)
 
@@ -599,7 +602,7 @@ def test_a_plan_knows_what_the_count_takes():
 
 
 def test_seeds_repeat_the_count_and_others_do_not():
-    found = [released(seed=seed).published_count for seed in (1, 1, 2, 3)]
+    found = [count_of(released(seed=seed)) for seed in (1, 1, 2, 3)]
     assert found[0] == found[1]
     assert any(one != other for one, other in itertools.pairwise(found[1:]))
 
@@ -608,4 +611,4 @@ def test_the_count_is_drawn_from_the_release_s_own_entropy():
     laws = planned("matrix-laplace", PURE)
     rows = open_rows(TABLE, schema())
     made = count.run(mechanism_named("matrix-laplace"), rows, laws, Entropy.seeded(5))
-    assert made.published_count == 2000 + laws.count.sample(Entropy.seeded(5))
+    assert count_of(made) == 2000 + laws.count.sample(Entropy.seeded(5))

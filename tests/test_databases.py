@@ -17,6 +17,7 @@ import pytest
 import postgres_server
 from dpcov.api import prepare
 from dpcov.api.grouped import release_by
+from dpcov.api.request import Request
 from dpcov.cli import main
 from dpcov.core.printable import hidden
 from dpcov.errors import DpcovError, SourceError
@@ -177,8 +178,9 @@ def test_conditions_are_tested_here_and_choose_the_same_rows(database):
 
 def test_trusted_views_need_a_table(sqlite_file):
     with pytest.raises(SourceError, match="need a table"):
-        prepare(TABLE, schema=SCHEMA, trust_views=True, epsilon=1.0)
-    prepare(sqlite_file, table="failing", schema=SCHEMA, trust_views=True, epsilon=1.0)
+        prepare(TABLE, Request(schema=SCHEMA, trust_views=True, epsilon=1.0))
+    request = Request(table="failing", schema=SCHEMA, trust_views=True, epsilon=1.0)
+    prepare(sqlite_file, request)
 
 
 def test_kinds_come_from_declared_types(database):

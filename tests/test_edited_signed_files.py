@@ -459,7 +459,7 @@ def test_control_a_script_that_does_not_count_names_reads_one_of_two_payloads(si
 
 def test_the_programs_of_the_page_print_the_guarantee_of_the_verified_release(folder, signed):
     shutil.copy(folder / "one.json", folder / "study.json")
-    words = dpcov.load(folder / "study.json").guarantee_in_words()
+    words = f"{dpcov.load(folder / 'study.json').guarantee.budget.epsilon:g}"
     parts = {
         language: [block.code for block in pages.blocks(PAGE) if block.language == language]
         for language in ("r", "js")

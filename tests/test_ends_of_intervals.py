@@ -31,6 +31,7 @@ from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.releases import Release
+from rounds_for_tests import changed
 from tables_for_tests import correlated
 
 
@@ -256,7 +257,7 @@ def test_what_is_known_of_a_clip_is_said() -> None:
     assert release.clipped
     found = intervals(release, "mean", sampling=False)
     alone = intervals(release, "mean", sampling=False, for_clipped_rows=True)
-    unknown = intervals(replace(release, lengths=None), "mean", sampling=False)
+    unknown = intervals(changed(release, lengths=None), "mean", sampling=False)
     notes = [note in found.assumed for note in (CLIPPING_BIAS_NOTE, CLIPPED_ROWS_NOTE)]
     assert (notes, found.clipped) == ([True, False], False)
     notes = [note in alone.assumed for note in (CLIPPING_BIAS_NOTE, CLIPPED_ROWS_NOTE)]
@@ -272,7 +273,7 @@ def test_intervals_for_clipped_rows_know_nothing_of_rows_by_length() -> None:
     asked: Any = {"sampling": False, "for_clipped_rows": True}
     one, other = (
         intervals(of, "covariance", **asked, generator=simulation_generator(1))
-        for of in (release, replace(release, lengths=None))
+        for of in (release, changed(release, lengths=None))
     )
     assert np.array_equal(one.low, other.low)
     assert np.array_equal(one.high, other.high)
@@ -281,9 +282,9 @@ def test_intervals_for_clipped_rows_know_nothing_of_rows_by_length() -> None:
 def test_where_noise_hides_how_long_rows_are_nothing_is_trusted() -> None:
     release = clipping()
     assert release.lengths is not None
-    loud = ScalarGaussian(release.lengths.law.standard_deviation.__ceil__() * 10**12)
-    hidden = replace(release, lengths=replace(release.lengths, law=loud))
-    assert hidden.lengths.hidden
+    loud = ScalarGaussian(release.lengths.noise.standard_deviation.__ceil__() * 10**12)
+    hidden = changed(release, lengths=replace(release.lengths, noise=loud))
+    assert hidden.lengths.below_noise_level
     first = intervals(hidden, "mean", sampling=False)
     assert not first.for_clipped_rows  # which nobody asked for
     assert TAIL_NOTE in first.assumed

@@ -18,11 +18,13 @@ from dpcov.analysis.correlation import correlations
 from dpcov.analysis.expected import correlation_errors, repeated, silent
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
+from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Schema
+from rounds_for_tests import changed
 from tables_for_tests import correlated
 
 DATA = correlated(20_000, 5, seed=1)
@@ -62,7 +64,7 @@ REQUESTS: list[dict[str, Any]] = [
 def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) -> None:
     """The expected error comes from the noise alone: almost no row is clipped."""
     releases = repeats(**request_)
-    alone = [replace(made, lengths=None) for made in releases[:CLAIMED]]
+    alone = [changed(made, lengths=None) for made in releases[:CLAIMED]]
     assert SHARE[0] <= ratio(releases, alone) <= SHARE[1]
 
 
@@ -70,15 +72,15 @@ def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) 
 def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
     """There is none here, but the counts of rows by length leave some plausible."""
     releases = repeats(**request_)
-    alone = [replace(made, lengths=None) for made in releases[:CLAIMED]]
-    reported = ratio(releases, releases[:CLAIMED])
-    assert ratio(releases, alone) < reported
-    assert 1.0 <= reported <= UNSEEN
+    alone = [changed(made, lengths=None) for made in releases[:CLAIMED]]
+    told = ratio(releases, releases[:CLAIMED])
+    assert ratio(releases, alone) < told
+    assert 1.0 <= told <= UNSEEN
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:
     releases = repeats(mechanism="matrix-laplace")
-    halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases[:CLAIMED]]
+    halved = [changed(made, noise=made.noise.rescaled(0.5)) for made in releases[:CLAIMED]]
     assert ratio(releases, halved) < SHARE[0]
 
 
@@ -86,7 +88,7 @@ def test_a_law_with_twice_the_noise_is_found_out() -> None:
     releases = repeats()
     doubled = []
     for made in releases[:CLAIMED]:
-        doubled.append(replace(made, noise=made.noise.rescaled(2.0)))
+        doubled.append(changed(made, noise=made.noise.rescaled(2.0)))
     assert ratio(releases, doubled) > SHARE[1]
 
 
@@ -190,27 +192,27 @@ def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
     else:
         corners = [one.noisy_mapped()[-1, -1] for one in again]
         held(corners, whole[-1, -1], unit * np.sqrt(noise.diagonal_variance))
-    if made.trace_noise is not None:
-        taken = Clip(made, whole).expected()
-        traces = [one.published_trace for one in again]
+    if (trace := made.find(NoisyTrace)) is not None:
+        taken = ClippingBias(made, whole).expected()
+        traces = [one.find(NoisyTrace).value for one in again]
         center = np.trace(whole - taken) / unit
-        held(traces, center, made.trace_noise.standard_deviation)
-    assert (made.count_noise is None) == (request_.get("neighbors") == "replace-one")
-    if made.count_noise is not None:
-        counts = [one.published_count for one in again]
-        held(counts, made.count(), made.count_noise.standard_deviation)
+        held(traces, center, trace.noise.standard_deviation)
+    assert (made.find(NoisyCount) is None) == (request_.get("neighbors") == "replace-one")
+    if (count := made.find(NoisyCount)) is not None:
+        counts = [one.find(NoisyCount).value for one in again]
+        held(counts, made.count(), count.noise.standard_deviation)
 
 
 def test_what_the_clip_is_drawn_to_have_taken_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is almost no noise, so nothing else differs."""
     made = dpcov.release(DATA, lower=-1, upper=1, seed=1, mechanism="standardized", rho=0.05)
     assert made.noise is not None
-    quiet, whole = replace(made, noise=made.noise.rescaled(1e-9)), made.mapped(made.second_moment())
+    quiet, whole = changed(made, noise=made.noise.rescaled(1e-9)), made.mapped(made.second_moment())
     drawn, more = 0.1 * np.diag(np.diag(whole)), 0.3 * whole
-    monkeypatch.setattr(Clip, "drawn", lambda *_: drawn)
-    monkeypatch.setattr(Clip, "more", lambda *_: more)
+    monkeypatch.setattr(ClippingBias, "draw_shape_error", lambda *_: drawn)
+    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: more)
     again = next(repeated(quiet, simulation_generator(1))).noisy_mapped()
-    left = whole - Clip(made, whole).expected() - drawn - more
+    left = whole - ClippingBias(made, whole).expected() - drawn - more
     assert again == pytest.approx(left, abs=1e-6 * np.abs(whole).max())
 
 
@@ -220,8 +222,8 @@ def test_the_count_of_weighted_rows_is_repeated_in_its_units() -> None:
     table = pd.DataFrame(DATA, columns=list(columns)).assign(w=1.5)
     made = dpcov.release(table, schema=schema, epsilon=1.0, seed=1, mechanism="matrix-laplace")
     again = next(repeated(made, simulation_generator(1)))
-    assert again.published_count is not None
-    rows = again.published_count / units_per_row(schema)
+    assert again.find(NoisyCount) is not None
+    rows = again.find(NoisyCount).value / units_per_row(schema)
     assert rows == pytest.approx(made.count(), rel=0.02)
     assert rows == pytest.approx(0.75 * len(DATA), rel=0.02)
 
@@ -229,7 +231,7 @@ def test_the_count_of_weighted_rows_is_repeated_in_its_units() -> None:
 def test_what_has_no_law_is_not_repeated() -> None:
     made = dpcov.release(DATA, lower=-1, upper=1, epsilon=1.0)
     with pytest.raises(ValueError, match="no matrix"):
-        next(repeated(replace(made, noise=None), simulation_generator(1)))
+        next(repeated(changed(made, noise=None), simulation_generator(1)))
 
 
 def test_silence_is_for_the_noise_where_there_is_any() -> None:
@@ -243,8 +245,8 @@ def test_silence_is_for_the_noise_where_there_is_any() -> None:
         False,
         True,
     ]  # `alone` is refused
-    assert not silent(replace(nothing, noise=None))
-    assert not silent(replace(clear, noise=None))
+    assert not silent(changed(nothing, noise=None))
+    assert not silent(changed(clear, noise=None))
 
 
 def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(

@@ -114,7 +114,7 @@ def test_a_release_file_is_refused_in_words_of_our_own(tmp_path, document, part,
     path.write_text(json.dumps(document | {part: value}))
     with pytest.raises(ReleaseError) as caught:
         dpcov.Release.load(path)
-    assert is_ours(str(caught.value).replace("no valid release file", "")), str(caught.value)
+    assert is_ours(str(caught.value).replace("not a valid release file", "")), str(caught.value)
     assert "planted" not in str(caught.value)
 
 

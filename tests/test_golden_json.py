@@ -40,6 +40,7 @@ upper = 200000
 """
 LINES = [
     "show r.json",
+    "passport r.json --curator Hospital --published 2026-01-02",
     "mechanisms",
     "correlation r.json",
     "covariance r.json",

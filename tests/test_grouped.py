@@ -16,6 +16,7 @@ from analysis_tables import bounds, released, schema, table
 from dpcov import cli
 from dpcov.api.grouped import budget_of_level, paths, prepare_by, release_by
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, exact
 from dpcov.errors import (
     BudgetExceededError,
@@ -103,7 +104,7 @@ def neighbours(frame: Any, neighbors: Neighbors) -> list[Any]:
 
 
 def level_moments(frame: Any) -> dict[str, Any]:
-    prepared = prepare_by(frame, "group", schema=schema(), epsilon=1.0)
+    prepared = prepare_by(frame, "group", Request(schema=schema(), epsilon=1.0))
     return {level: request.rows.second_moments()[0] for level, request in prepared.levels.items()}
 
 
@@ -366,7 +367,7 @@ def test_control_with_a_reading_for_each_level_a_row_that_moves_would_be_in_all(
 
 
 def test_a_level_depends_on_the_cell_alone() -> None:
-    prepared = prepare_by(table(), "group", schema=schema(), epsilon=1.0)
+    prepared = prepare_by(table(), "group", Request(schema=schema(), epsilon=1.0))
     counts = [request.rows.second_moments()[0].unit_count for request in prepared.levels.values()]
     assert sum(counts) == len(table())
     whole = Rows(schema(), open_source(table(), schema().file, ())).second_moments()[0]
@@ -374,12 +375,7 @@ def test_a_level_depends_on_the_cell_alone() -> None:
 
 
 def test_an_option_of_a_mechanism_that_is_called_by_reaches_it() -> None:
-    prepared = prepare_by(
-        table(),
-        "group",
-        schema=schema(),
-        epsilon=1.0,
-        mechanism="adaptive-laplace",
-        by="separate-laplace",
-    )
+    options = {"by": "separate-laplace"}
+    request = Request(schema=schema(), epsilon=1.0, mechanism="adaptive-laplace", options=options)
+    prepared = prepare_by(table(), "group", request)
     assert {request.mechanism.by for request in prepared.levels.values()} == {"separate-laplace"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from dpcov.analysis.summary import summary
 from dpcov.errors import NotReleasedError
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
+from rounds_for_tests import changed
 
 SPECTRAL = ("exponential-pca", "kapralov-talwar", "eigenvector-sampling")
 OPTION = {"exponential-pca": "components", "kapralov-talwar": "rank"}
@@ -116,7 +116,7 @@ def test_counts_are_refused_where_they_are_private_and_not_released() -> None:
                 question()
     assert trace_only().count() == 50
     with pytest.raises(NotReleasedError, match="no number of rows"):
-        replace(without_intercept(), published_count=None, count_noise=None).count()
+        changed(without_intercept(), published_count=None, count_noise=None).count()
 
 
 def test_second_moments_are_refused_of_a_trace_alone() -> None:
@@ -156,6 +156,7 @@ def test_every_command_gives_the_reason(monkeypatch, run, name, made, reason) ->
 @BY_KIND
 def test_show_and_the_report_are_made_with_the_reason(monkeypatch, run, made, reason) -> None:
     monkeypatch.setattr(Release, "load", lambda path: made())
+    made().save("x.json")  # `show` reads the names of the keys from the file
     shown = run("show x.json --json")
     assert shown.code == 0
     assert reason in json.loads(shown.out)["not_released"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
+from rounds_for_tests import changed
 from statistical.checks import PASSES, REJECTED
 from tables_for_tests import correlated
 
@@ -89,7 +89,7 @@ def test_intervals_of_half_the_noise_are_found_out() -> None:
     truth, hits = truths(DATA), []
     for seed in range(120):
         one = made(seed=seed, epsilon=4.0, mechanism="matrix-laplace")
-        hits.append(covered(replace(one, noise=one.noise.rescaled(0.5)), truth, False, seed))
+        hits.append(covered(changed(one, noise=one.noise.rescaled(0.5)), truth, False, seed))
     for statistic in np.transpose(hits):
         assert coverage_p_value(statistic[:, None]) < REJECTED
 
@@ -404,8 +404,8 @@ def test_impossible_requests_are_refused() -> None:
         intervals(release, "median")  # type: ignore[arg-type]
     with pytest.raises(ReleaseError, match="no feature"):
         intervals(release, coefficients("nothing"))
-    with pytest.raises(ReleaseError, match="no law"):
-        intervals(replace(release, noise=None), "mean")
+    with pytest.raises(ReleaseError, match="no known distribution"):
+        intervals(changed(release, noise=None), "mean")
     alone = made(DATA[:20], epsilon=0.01, neighbors="replace-one")
     with pytest.raises(ReleaseError, match="trace only"):
         intervals(alone, "mean")

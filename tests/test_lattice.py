@@ -14,10 +14,12 @@ from dpcov.core.privacy import ZCDP, Neighbors, PureDP
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace, Standardized, additive
+from dpcov.published.consistency import shift_for
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
+from rounds_for_tests import changed
 
 ADD = Neighbors.ADD_REMOVE
 FLAGS = Schema.from_bounds(0, 1, ["a", "b", "c"])
@@ -131,7 +133,7 @@ def test_noise_wider_than_64_bits_is_published_as_any_other(features):
     draws = additive.Draws.of(laws, Entropy.seeded(1))
     assert draws.matrix.dtype == object
     units = np.full((lattice.dimension,) * 2, 12345, object)
-    shift = additive.shift_for(laws.matrix.spread)
+    shift = shift_for(laws.matrix.spread)
     published = additive.coarse(units + draws.matrix, shift)
     assert published.dtype == np.int64
     spread = float(published.std()) * 2.0**shift / np.sqrt(laws.matrix.diagonal_variance)
@@ -160,6 +162,6 @@ def test_rounding_is_reported_if_weights_or_a_radius_leave_the_grid():
         made, schema=Schema.parse(FLAGS.model_dump() | {"weight": {"column": "w", "maximum": 2}})
     )
     assert rounding(weighted).tolist() == [step / 2] * 4
-    by_length = replace(made, noise=WeightedSum((1.0,), (made.noise,)))  # of an old file
+    by_length = changed(made, noise=WeightedSum((1.0,), (made.noise,)))  # of an old file
     assert (rounding(by_length)[:3] > step / 2).all()
     assert rounding(by_length)[3] == 0.0

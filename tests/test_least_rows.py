@@ -12,6 +12,7 @@ import pytest
 import dpcov
 from dpcov.api import prepare
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.errors import DpcovError, MechanismError, MechanismRefused
 from dpcov.mechanisms import MECHANISMS
@@ -64,7 +65,7 @@ def test_a_public_number_of_rows_that_is_too_small_is_refused_before_the_spend(t
 @pytest.mark.parametrize("name", NEEDING)
 def test_a_private_number_of_rows_decides_nothing_before_the_spend(tmp_path, name):
     for data in sources(tmp_path).values():
-        prepare(data, schema=SCHEMA, mechanism=name, **BUDGET)
+        prepare(data, Request(schema=SCHEMA, mechanism=name, **BUDGET))
 
 
 def test_a_number_of_rows_beside_persons_or_weights_is_private():
@@ -75,15 +76,17 @@ def test_a_number_of_rows_beside_persons_or_weights_is_private():
         {"weight": {"column": "w", "maximum": 1}},
     ):
         schema = Schema.parse(SCHEMA.model_dump() | part)
-        prepare(frame, schema=schema, mechanism="whitened", neighbors="replace-one", **BUDGET)
+        asked = {"mechanism": "whitened", "neighbors": "replace-one"}
+        prepare(frame, Request(schema=schema, **asked, **BUDGET))
 
 
 def test_enough_rows_are_not_refused():
     many = np.random.default_rng(5).uniform(size=(LEAST["stable-covariance"], 2))
     asked = {"schema": SCHEMA, "mechanism": "stable-covariance", "neighbors": "replace-one"}
-    prepare(many, **asked, **BUDGET)
+    request = Request(**asked, **BUDGET)
+    prepare(many, request)
     with pytest.raises(MechanismError, match="at least"):
-        prepare(many[1:], **asked, **BUDGET)
+        prepare(many[1:], request)
 
 
 def test_a_refusal_after_the_spend_says_the_number_too():

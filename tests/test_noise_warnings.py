@@ -14,7 +14,9 @@ from dpcov.analysis import intervals
 from dpcov.analysis.below_noise import MAX_NOISE_FRACTION
 from dpcov.analysis.noise_warnings import TAIL_WARNING, deviations, noise_warnings
 from dpcov.core.samplers.scalars import ScalarLaplace
-from dpcov.releases import NoisyCount, lengths
+from dpcov.published import norm_histogram as lengths
+from dpcov.published.record import CountEstimate
+from rounds_for_tests import changed, count_noise
 from tables_for_tests import correlated
 from terminals import DPCOV
 
@@ -76,13 +78,13 @@ def test_many_columns_are_counted_not_named(mechanism):
 
 @pytest.mark.parametrize(
     ("bar", "silent", "mechanism"),
-    [(lengths.HIDDEN, 0, FIXED), (lengths.HIDDEN, 0, {}), (-np.inf, 5, FIXED)],
+    [(lengths.MIN_PEAK_SNR, 0, FIXED), (lengths.MIN_PEAK_SNR, 0, {}), (-np.inf, 5, FIXED)],
 )
 def test_means_far_off_because_of_clipping_are_said_to_be_below_the_noise(
     monkeypatch, bar, silent, mechanism
 ):
     """A control: the noise law alone is silent, as it knows of no clip."""
-    monkeypatch.setattr(lengths, "HIDDEN", bar)
+    monkeypatch.setattr(lengths, "MIN_PEAK_SNR", bar)
     table = np.random.default_rng(5).normal([0.9, -0.9, 0.7], 0.05, (60, 3)).clip(-1, 1)
     asked = {"lower": -1, "upper": 1, "epsilon": 1.0, "neighbors": "replace-one", **mechanism}
     made = [dpcov.release(table, seed=seed, **asked) for seed in range(45)]
@@ -117,7 +119,7 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
         bound = float(np.abs(table).max().round())
         made = dpcov.release(table, lower=-bound, upper=bound, rho=0.5, seed=1)
         assert made.lengths is not None
-        assert not made.lengths.hidden
+        assert not made.lengths.below_noise_level
         assert (TAIL_WARNING in noise_warnings(made)) == said
         fit = dpcov.ols(made, "x0")
         assert (TAIL_WARNING in fit.tables()[0].notes) == said
@@ -146,18 +148,18 @@ def test_the_stated_deviation_of_the_count_is_about_the_real_one(mechanism):
     stated = np.sqrt(np.mean([deviations(one)[0] ** 2 for one in made[:10]]))
     assert 0.6 < stated / real < 1.7
     for one in made:  # of few draws it would be as wrong as those are, in every release
-        assert deviations(one)[0] == NoisyCount.of(one).deviation
+        assert deviations(one)[0] == CountEstimate.of(one).deviation
 
 
 def test_control_the_sentences_follow_the_noise():
     made = release(2000, mechanism="matrix-laplace")
     assert noise_warnings(made) == ()
-    louder = replace(made, noise=made.noise.rescaled(1e3))
+    louder = changed(made, noise=made.noise.rescaled(1e3))
     means_alone = [one.split(":")[0] for one in noise_warnings(louder)]
     assert means_alone == [
         "The means of x0, x1, x2 are below the noise level"
     ]  # the count has its own
-    louder = replace(louder, count_noise=ScalarLaplace(1000 * made.count_noise.scale))
+    louder = changed(louder, count_noise=ScalarLaplace(1000 * count_noise(made).scale))
     assert [one.split(":")[0] for one in noise_warnings(louder)] == [
         "The number of rows is below the noise level",
         "The means of x0, x1, x2 are below the noise level",

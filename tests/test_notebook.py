@@ -12,7 +12,8 @@ import dpcov
 from dpcov.api.ledger import Ledger
 from dpcov.api.plans import plan
 from dpcov.core.privacy import PureDP
-from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.published.record import NOT_PRIVATE
+from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from pages_for_tests import HOSTILE, hostile, numeric
 from tables_for_tests import of

@@ -6,6 +6,7 @@ import math
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dpcov.api import Request, prepare
+from dpcov.api import PreparedRelease, prepare
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import DpcovError, MechanismError, MechanismRefused
@@ -52,12 +54,14 @@ def ends() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def prepared(name: str, fields: dict[str, Any], *figures: dict[str, Any]) -> Request | None:
+def prepared(name: str, fields: dict[str, Any], *figures: dict[str, Any]) -> PreparedRelease | None:
     """Return a request that was accepted, or None if a sentence refused it."""
     asked = {key: value for figure in figures for key, value in figure.items()}
     given = {key: value for key, value in fields.items() if key not in asked}
     try:
-        return prepare(TABLE, schema=SCHEMA, mechanism=name, seed=1, **asked, **given)
+        asked = {"radius": given.pop("radius", None), **asked}
+        request = Request(schema=SCHEMA, mechanism=name, seed=1, **asked, options=given)
+        return prepare(TABLE, request)
     except DpcovError:
         return None
 
@@ -123,11 +127,12 @@ def test_control_laws_that_are_built_late_fail_when_the_budget_is_booked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier version built the noise of the last step only when it reached the step."""
-    asked = {"schema": SCHEMA, "mechanism": "preconditioned", "rho": 0.5, "radius_share": 1e-60}
+    option = {"radius_share": 1e-60}
+    request = Request(schema=SCHEMA, mechanism="preconditioned", rho=0.5, options=option)
     with pytest.raises(MechanismError):
-        prepare(TABLE, **asked)
+        prepare(TABLE, request)
     monkeypatch.setattr(preconditioned, "last_laws", lambda *_: None)
     ledger = Ledger.create(tmp_path / "l", ZCDP(1.0))
     with pytest.raises(MechanismError):
-        prepare(TABLE, ledger=ledger, **asked).run()
+        prepare(TABLE, replace(request, ledger=ledger)).run()
     assert ledger.account().spent == {"rho": 0.5}

@@ -24,6 +24,7 @@ from analysis_tables import (
 from dpcov import ols
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from rounds_for_tests import changed
 from statistical.checks import PASSES, REJECTED
 
 TRUTH = np.array([0.2, 1.0, -0.5, 0.0])
@@ -89,7 +90,7 @@ def fits(epsilon: float, factor: float = 1.0, clip: bool = True) -> list[dpcov.a
         rows = np.column_stack([x, y])
         made = dpcov.release(rows, lower=-2.5, upper=2.5, epsilon=epsilon, seed=seed)
         lengths = made.lengths if clip else None
-        made = replace(made, noise=made.noise.rescaled(factor), lengths=lengths)
+        made = changed(made, noise=made.noise.rescaled(factor), lengths=lengths)
         found.append(ols(made, "x3", generator=simulation_generator(seed)))
     return found
 
@@ -170,7 +171,7 @@ def test_coefficients_that_the_noise_leaves_open_are_wide_and_not_trusted() -> N
 
 
 def test_features_that_determine_others_are_refused() -> None:
-    made = replace(without_law(released()), count_noise=None, published_count=None)
+    made = changed(without_law(released()), count_noise=None, published_count=None)
     twice = made.second_moment().copy()
     a, c = made.columns.index("a"), made.columns.index("c")
     twice[c], twice[:, c] = twice[a], twice[:, a]

@@ -8,7 +8,8 @@ import pytest
 import ways
 from dpcov import api
 from dpcov.api.ledger import Ledger
-from dpcov.core.privacy import PureDP
+from dpcov.api.request import Request
+from dpcov.core.privacy import ApproxDP, PureDP
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, base, count
@@ -27,7 +28,7 @@ ASKED += [{"intercept": 0.0}, {"mechanism": "gaussian", "radius": "private"}]
 
 
 def prepared(**asked):
-    return api.prepare(TABLE, lower=0, upper=1, seed=1, **asked)
+    return api.prepare(TABLE, Request(lower=0, upper=1, seed=1, **asked))
 
 
 def built(**asked):
@@ -56,12 +57,12 @@ def test_no_law_is_built_twice_for_one_release(asked, budget, neighbors):
 
 
 def test_control_a_release_that_calibrates_anew_builds_laws_twice(monkeypatch):
-    def anew(request):
-        budget, neighbors = request.guarantee.budget, request.guarantee.neighbors
-        laws = count.calibrated(request.mechanism, request.rows.lattice(), budget, neighbors, 1)
-        return count.run(request.mechanism, request.rows, laws, api.Entropy.seeded(1))
+    def anew(ready):
+        budget, neighbors = ready.guarantee.budget, ready.guarantee.neighbors
+        laws = count.calibrated(ready.mechanism, ready.rows.lattice(), budget, neighbors, 1)
+        return count.run(ready.mechanism, ready.rows, laws, api.Entropy.seeded(1))
 
-    monkeypatch.setattr(api.Request, "run", anew)
+    monkeypatch.setattr(api.PreparedRelease, "run", anew)
     assert ways.twice(built(epsilon=1.0))
 
 
@@ -74,14 +75,12 @@ def test_what_is_run_is_what_was_calibrated_before_booking(name, monkeypatch, tm
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(10.0))
     delta = {"delta": 1e-9} if name == "gaussian" else {}
     if delta:
-        ledger = Ledger.create(
-            tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None), count="sums"
-        )
+        ledger = Ledger.create(tmp_path / "y.ledger", ApproxDP(10.0, 1e-6), count="sums")
     asked = {"lower": 0, "upper": 1, "epsilon": 1.0, "mechanism": name, **delta}
-    request = api.prepare(TABLE, ledger=ledger, **asked)
-    made = request.run()
+    ready = api.prepare(TABLE, Request(ledger=ledger, **asked))
+    made = ready.run()
     assert calls == ["calibrate", "book"]
-    assert made.guarantee == request.laws.guarantee
+    assert made.guarantee == ready.laws.guarantee
 
 
 def test_every_mechanism_calibrates_and_runs_by_itself():

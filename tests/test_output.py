@@ -182,16 +182,16 @@ def test_a_file_that_is_written_already_is_named(folder, run_jobs):
 
 LEAVES = """
 import os, sys
-from dpcov.api import Request
+from dpcov.api import PreparedRelease
 from dpcov.cli import main
 read, write = os.pipe()
 os.dup2(write, 1)
-draw = Request.draw
+draw = PreparedRelease.draw
 def late(self):
     made = draw(self)
     os.close(read)
     return made
-Request.draw = late
+PreparedRelease.draw = late
 main()
 """
 

@@ -10,12 +10,12 @@ import pytest
 
 import dpcov
 from dpcov import api
-from dpcov.api import grouped
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core import parameters
 from dpcov.core.entropy import Entropy
 from dpcov.core.files import write
-from dpcov.core.parameters import Interval, Share, _kinds, check, check_shares, did_you_mean
+from dpcov.core.parameters import Interval, Share, check, check_shares, did_you_mean, kinds_of
 from dpcov.core.privacy import PureDP
 from dpcov.core.spelling import asked, named, shell_spelling
 from dpcov.errors import DpcovError, MechanismError, ReleaseError
@@ -85,8 +85,7 @@ def test_a_ledger_of_another_kind_is_refused_before_anything_is_read(untouched) 
     "call",
     [
         lambda **given: dpcov.release_by("no.csv", "site", schema="no.toml", **given),
-        lambda **given: grouped.prepare_by("no.csv", "site", schema="no.toml", **given),
-        lambda **given: api.prepare("no.csv", schema="no.toml", **given),
+        lambda **given: dpcov.release("no.csv", schema="no.toml", **given),
         lambda **given: dpcov.plan("no.toml", 100, **given),
     ],
 )
@@ -99,24 +98,54 @@ def test_functions_that_take_the_same_arguments_refuse_the_same(call) -> None:
         call(epsilon=1.0, goal="relative")
 
 
-def test_release_writes_its_parameters_out() -> None:
-    parameters = inspect.signature(dpcov.release).parameters
-    prepared = inspect.signature(api.prepare).parameters
-    assert list(parameters) == list(prepared)
-    assert {"ledger", "dataset", "lower", "seed"} < {*parameters}
-    by = inspect.signature(dpcov.release_by).parameters
-    assert {*by, "lower", "upper", "missing", "n_features"} == {*parameters, "by"}
-    for name in ("table", "mechanism", "neighbors", "denoise", "threads"):
-        assert parameters[name].default == prepared[name].default == by[name].default
+def test_release_and_release_by_write_out_the_fields_of_a_request() -> None:
+    request = {**inspect.signature(Request).parameters}
+    whole = {**inspect.signature(dpcov.release).parameters}
+    by = {**inspect.signature(dpcov.release_by).parameters}
+    assert [*whole] == ["data", *request]
+    assert {*by, "lower", "upper", "missing", "n_features"} == {*whole, "by"}
+    for one in (whole, by):
+        assert one.pop("options").kind is inspect.Parameter.VAR_KEYWORD
+    assert {name: one for name, one in whole.items() if name != "data"} == {
+        name: one for name, one in request.items() if name != "options"
+    }
+    for name in by.keys() - {"by", "schema"}:  # release_by needs a schema
+        assert by[name] == whole[name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"options": {"seed": 1}}, "There is no option 'seed'."),
+        ({"options": {"epslon": 1}}, "There is no option 'epslon'; did you mean 'epsilon'?"),
+        ({"threads": 0}, "threads must be a whole number, at least 1 or None, not 0."),
+        ({"rho": 1.0}, "Give rho alone, or epsilon with an optional delta, not both."),
+        ({"neighbors": "swap"}, "There is no neighbour relation 'swap'."),
+        ({"mechanism": "gausian"}, "The mechanism 'gausian' does not exist; did you mean"),
+    ],
+    ids=str,
+)
+def test_a_request_is_checked_without_any_data(wrong, message) -> None:
+    with pytest.raises(DpcovError) as caught:
+        Request(**{"epsilon": 1.0, **wrong})
+    assert str(caught.value).startswith(message)
+
+
+def test_an_argument_that_release_by_does_not_have_is_refused() -> None:
+    for name in ("lower", "n_features", "missing"):
+        with pytest.raises(MechanismError, match=f"There is no option '{name}'"):
+            dpcov.release_by("no.csv", "site", schema="no.toml", epsilon=1.0, **{name: 1})
+    with pytest.raises(ReleaseError, match="schema must be Schema, text or Path, not None"):
+        dpcov.release_by("no.csv", "site", schema=None, epsilon=1.0)
 
 
 def test_every_option_of_a_mechanism_is_one_of_the_signature_and_says_what_it_may_be() -> None:
     fields = {
-        (kind, field.name): _kinds(kind)[field.name]
+        (kind, field.name): kinds_of(kind)[field.name]
         for kind in MECHANISMS.values()
         for field in dataclasses.fields(kind)
     }
-    assert {name for _, name in fields} - {"radius", "upper"} == set(_kinds(MechanismOptions))
+    assert {name for _, name in fields} - {"radius", "upper"} == set(kinds_of(MechanismOptions))
     assert [where for where, stated in fields.items() if says_nothing(stated)] == []
 
 
@@ -229,7 +258,7 @@ def test_python_names_arguments_and_the_shell_flags(tmp_path) -> None:
         with pytest.raises(DpcovError, match="--force"):
             write(path, "new", force=False)
         with pytest.raises(ReleaseError, match="--threads must be"):
-            api.prepare("no.csv", threads=-1)
+            Request(epsilon=1.0, threads=-1)
     with pytest.raises(DpcovError, match="force=True"):
         write(path, "new", force=False)
 
@@ -245,11 +274,3 @@ def test_the_rows_of_a_plan_are_a_whole_number() -> None:
     for rows in (0, 1.5, 10**13, "many"):
         with pytest.raises(ReleaseError, match="rows must be a whole number, at least 1 and at"):
             dpcov.plan(schema, rows, epsilon=1.0)
-
-
-def test_functions_that_pass_parameters_on_take_the_same_of_each() -> None:
-    first = inspect.signature(api.release).parameters
-    for function in (api.prepare, grouped.prepare_by, grouped.release_by):
-        for name, own in inspect.signature(function).parameters.items():
-            if name in first and name != "schema":  # which release_by needs
-                assert own.replace(kind=first[name].kind) == first[name], (function, name)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov.api import prepare
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.cli import main
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.errors import DpcovError, MechanismError, OutputError, SourceError
@@ -69,7 +70,8 @@ def test_a_release_of_sums_is_that_of_the_rows(parts, neighbors):
 def test_sums_are_released_whatever_the_goal(parts):
     run("merge north.sums south.sums --out all.sums")
     asked = {"schema": "people.toml", "epsilon": 1.0, "goal": "correlation"}
-    chosen = {data: prepare(data, **asked).mechanism.name for data in ("all.sums", "people.csv")}
+    request = Request(**asked)
+    chosen = {data: prepare(data, request).mechanism.name for data in ("all.sums", "people.csv")}
     assert chosen["people.csv"] == "standardized"
     assert dpcov.release("all.sums", **asked).mechanism == chosen["all.sums"] != "standardized"
 
@@ -111,9 +113,9 @@ def test_parts_with_different_schemas_do_not_add_up(parts):
     run("moments south.csv --schema other.toml --out other.sums")
     assert run("merge north.sums other.sums --out all.sums") == 2
     with pytest.raises(SourceError, match="another schema"):
-        prepare("north.sums", schema="other.toml", epsilon=1.0)
+        prepare("north.sums", Request(schema="other.toml", epsilon=1.0))
     with pytest.raises(SourceError, match="another schema"):
-        prepare("north.sums", schema="people.toml", radius=0.5, epsilon=1.0)
+        prepare("north.sums", Request(schema="people.toml", radius=0.5, epsilon=1.0))
 
 
 def test_persons_are_refused(parts):
@@ -136,7 +138,7 @@ def test_persons_are_refused(parts):
 )
 def test_a_mechanism_that_needs_rows_is_refused_before_anything_is_spent(parts, fields):
     with pytest.raises(MechanismError, match="more than the sums"):
-        prepare("north.sums", schema="people.toml", epsilon=1.0, **fields)
+        prepare("north.sums", Request(schema="people.toml", epsilon=1.0, **fields))
 
 
 def test_sums_are_no_rows(parts):
@@ -226,7 +228,7 @@ def test_columns_in_another_order_are_another_sum():
     with pytest.raises(SourceError, match="columns in another order"):
         one.merged(other)
     with pytest.raises(SourceError, match="another order"):
-        prepare(one, schema=TURNED, epsilon=1.0)
+        prepare(one, Request(schema=TURNED, epsilon=1.0))
 
 
 def test_control_schemas_compared_as_mappings_are_equal():
@@ -242,7 +244,7 @@ def test_sums_under_other_conditions_do_not_add_up_and_state_their_own(tmp_path)
     with pytest.raises(SourceError, match="different conditions"):
         young.merged(old)
     with pytest.raises(SourceError, match="file of sums contains no rows"):
-        prepare(young, schema=NUMBERS, epsilon=1.0, where=["b < 3"])
+        prepare(young, Request(schema=NUMBERS, epsilon=1.0, where=["b < 3"]))
     young.save(tmp_path / "y.sums")
     made = dpcov.release(
         tmp_path / "y.sums", schema=NUMBERS, epsilon=1.0, mechanism="matrix-laplace"

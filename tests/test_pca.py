@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +27,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
+from rounds_for_tests import changed
 from statistical.checks import PASSES, REJECTED
 from tables_for_tests import correlated
 
@@ -129,7 +129,7 @@ def excess_p_value(releases: list[dpcov.Release], rank: int) -> float:
 def test_a_component_too_many_is_claimed_in_five_per_cent_at_most(rank: int, mean: float) -> None:
     releases = of_rank(rank, mean, REPEATS)
     assert excess_p_value(releases, rank) > PASSES
-    halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases]
+    halved = [changed(made, noise=made.noise.rescaled(0.5)) for made in releases]
     assert excess_p_value(halved, rank) < REJECTED
 
 
@@ -150,9 +150,9 @@ def test_a_law_that_is_not_rotation_invariant_is_simulated() -> None:
     exact = of_rank(3, 0.0, 1, epsilon=1e6, mechanism="matrix-laplace")[0]
     step = exact.lattice.step**2
     noisy = np.rint((exact.noisy() / step + drawn) / 2.0**made.shift).astype(np.int64)
-    replaced = replace(made, noise=law, published=noisy)
+    replaced = changed(made, noise=law, published=noisy)
     assert significant_components(replaced, generator=simulation_generator(1)) == 3
-    loud = replace(replaced, noise=law.rescaled(100.0))
+    loud = changed(replaced, noise=law.rescaled(100.0))
     assert significant_components(loud, generator=simulation_generator(1)) == 0
 
 

@@ -25,7 +25,6 @@ from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, additive, gaussian
 from dpcov.mechanisms.choice import GOALS, choose
 from dpcov.mechanisms.matrix_laplace import pure_noise
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import nuclear_calibration
 from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.mechanisms.standardized import (
@@ -40,12 +39,15 @@ from dpcov.mechanisms.standardized import (
     drawn,
     noise_share,
 )
+from dpcov.published.kinds import NoisySums
 from dpcov.releases import Release
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice, max_transformed_norm
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
+from former_documents import former
 from mapped_noise import noise_ratios
 from several_rows import OneAfterAnother, kinds_asked
 
@@ -311,7 +313,7 @@ def test_the_noise_of_the_mapped_moment_has_the_stated_size(
 ) -> None:
     """Control: as if the directions round cost nothing. No row may be clipped."""
     radius = "dpcov.mechanisms.standardized.best_radius"
-    monkeypatch.setattr(radius, lambda lengths, *_: lengths.ends[-1] ** 0.5)
+    monkeypatch.setattr(radius, lambda lengths, *_: lengths.upper_ends[-1] ** 0.5)
     rows, half = source(related()), replace(TWO, directions_share=0.5)
     ratios = noise_ratios(lambda seed: made_of(rows, seed, half), rows, range(60))
     error = np.std(ratios) / np.sqrt(len(ratios))
@@ -431,28 +433,28 @@ def test_all_that_was_published_on_the_way_is_in_the_file(asked):
     made = dpcov.release(table, lower=-4, upper=4, seed=1, **asked)
     again = from_text(made.to_text(), "file")
     assert again.to_text() == made.to_text()
-    sums = again.sums
+    sums = again.find(NoisySums)
     step = Lattice.of(again.schema).step
     squares = np.array(sums.values[:4], float) * step**2
     exact = np.sum((table.clip(-4, 4) / 4) ** 2, axis=0)
-    deviation = sums.law.standard_deviation * step**2
+    deviation = sums.noise.standard_deviation * step**2
     assert np.all(np.abs(squares - exact) < 5 * deviation)
     assert np.any(np.abs(squares - exact) > 0.01 * deviation)
     look = again.directions
     assert look.noise is not None
     assert np.array_equal(look.published, made.directions.published)
-    assert (look.sums, look.directions, look.lengths) == (None, None, None)
+    assert [one.query for one in look.rounds] == ["matrix", "trace"]
 
 
 def test_damaged_pilot_queries_are_refused():
     table = np.random.default_rng(0).normal(size=(3000, 4))
-    document = json.loads(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1).to_text())
+    document = former(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1))
     look, sums = document["directions"], document["sums"]
     for damage, said in (
-        ({"sums": sums | {"values": sums["values"][1:]}}, "sums of a .* are not"),
-        ({"directions": look | {"directions": look}}, "no .* of its own"),
-        ({"directions": look | {"sums": sums}}, "no .* of its own"),
-        ({"directions": look | {"unit_count": 7}}, "unit_count|same table"),
+        ({"sums": sums | {"values": sums["values"][1:]}}, "pilot query does not have 9 sums"),
+        ({"directions": look | {"directions": look}}, "has queries of its own"),
+        ({"directions": look | {"sums": sums}}, "has queries of its own"),
+        ({"directions": look | {"unit_count": 7}}, "unit_count"),
     ):
         with pytest.raises(ReleaseError, match=said):
             from_text(json.dumps(document | damage), "file")

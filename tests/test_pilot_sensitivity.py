@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dpcov.core.privacy import Neighbors, Unit, exact
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.moment import Lattice
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.schema import Schema
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

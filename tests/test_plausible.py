@@ -20,11 +20,13 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
-from dpcov.releases import NoisyCount, Release
+from dpcov.published.record import CountEstimate
+from dpcov.releases import Release
 from dpcov.rows.schema import Schema
+from rounds_for_tests import changed
 from tables_for_tests import correlated
 
 P = 3
@@ -46,7 +48,7 @@ def made(kind: str) -> Release:
     table = correlated(2 if kind == "no rows" else 8000, P)
     found = dpcov.release(table, lower=-1, upper=1, seed=1, **ASKED[kind])
     if kind == "clipped":  # as if rows had been, at a quarter of the radius
-        return replace(found, lattice=replace(found.lattice, radius=found.lattice.radius / 4))
+        return changed(found, lattice=replace(found.lattice, radius=found.lattice.radius / 4))
     return found
 
 
@@ -82,7 +84,7 @@ def test_the_estimate_has_no_direction_with_less_than_its_noise(kind: str) -> No
     assert release.mapped(truths.center) == pytest.approx(center, rel=1e-6, abs=1e-6)
     assert estimate(release) == pytest.approx(truths.center)
     assert (values[0] == values[-1]) == (kind in ("drowned", "no rows"))  # a control: all raised
-    best, unlike = NoisyCount.of(release), kind == "no rows"
+    best, unlike = CountEstimate.of(release), kind == "no rows"
     assert (best is not None and best.value < 1) == unlike  # a control: less than one row
 
 
@@ -91,14 +93,14 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RoundingErrors, "draw", lambda *_: 0.0)  # which are kept whole, and
-    monkeypatch.setattr(Clip, "more", lambda *_: 0.0)
+    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: 0.0)
     release = made(kind)
     _, vectors, values = mapped_center(release)
     law, same = law_of(release), np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
     moment = release.mapped(release.with_count(release.second_moment()))
-    clip = Clip(release, moment)
+    clip = ClippingBias(release, moment)
     noise = np.where(same, diagonal, other) + clip.variances(vectors)
     prior = np.outer(values, values) * (1 + same) / plausible.PRIOR_ROWS
     share = np.sqrt(prior / (prior + noise))
@@ -116,8 +118,8 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
 
 @pytest.mark.parametrize(("part", "sign", "damped"), [
     ((RoundingErrors, "draw"), 1, False),
-    ((Clip, "drawn"), -1, True),
-    ((Clip, "more"), -1, False),
+    ((ClippingBias, "draw_shape_error"), -1, True),
+    ((ClippingBias, "draw_total_error"), -1, False),
 ])  # fmt: skip
 def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
     part: tuple[type, str], sign: int, damped: bool, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +169,7 @@ def test_by_the_law_alone_all_of_an_error_is_kept() -> None:
 def test_what_a_clip_is_expected_to_have_taken_is_given_back_in_the_shape_of_the_estimate() -> None:
     release = made("clipped")
     assert release.lengths is not None
-    taken = release.lengths.squared(release.lattice.radius).estimate
+    taken = release.lengths.squared_norm_loss(release.lattice.radius).estimate
     assert taken > 0
     shape = release.unmapped(np.diag([3.0, 2.0, 1.0, 0.0]) + 1e-9 * np.eye(P + 1))
     given = release.mapped(starting_point(replace(release, denoised=shape)))[:P, :P]
@@ -176,7 +178,7 @@ def test_what_a_clip_is_expected_to_have_taken_is_given_back_in_the_shape_of_the
     plain = release.with_denoised("none", None)
     projected = starting_point(denoise(plain, "project"))
     assert starting_point(plain) == pytest.approx(projected)
-    without = replace(release, lengths=None)
+    without = changed(release, lengths=None)
     assert starting_point(without) == pytest.approx(without.with_count(without.noisy()))
 
 
@@ -222,7 +224,7 @@ def test_the_corner_s_error_is_that_of_the_best_count(kind: str) -> None:
     if kind == "public count":
         assert not corners.any()
         return
-    best, t = NoisyCount.of(release), release.intercept()
+    best, t = CountEstimate.of(release), release.intercept()
     assert best is not None
     law = release.noise.rescaled(release.lattice.step**2)  # type: ignore[union-attr]
     wanted = best.deviation * t**2 if t else np.sqrt(law.diagonal_variance)
@@ -238,7 +240,7 @@ def test_with_weights_the_corner_s_error_is_that_of_their_sum() -> None:
     truths = PlausibleMoments(
         release, sampling=False, generator=simulation_generator(1), draws=2000, alone=True
     )
-    best = NoisyCount.of(release)
+    best = CountEstimate.of(release)
     assert best is not None
     corners = np.concatenate(list(truths.errors()))[:, -1, -1]
     assert corners.std() == pytest.approx(best.deviation * release.intercept() ** 2, rel=0.1)
@@ -246,9 +248,9 @@ def test_with_weights_the_corner_s_error_is_that_of_their_sum() -> None:
 
 def test_a_release_without_a_law_has_no_plausible_errors() -> None:
     asked = {"sampling": False, "generator": simulation_generator(1)}
-    with pytest.raises(ReleaseError, match="no law"):
-        PlausibleMoments(replace(made("gaussian"), noise=None), **asked)
-    without = replace(made("gaussian"), noise=None)
+    with pytest.raises(ReleaseError, match="no known distribution"):
+        PlausibleMoments(changed(made("gaussian"), noise=None), **asked)
+    without = changed(made("gaussian"), noise=None)
     assert np.array_equal(estimate(without), without.with_count(without.second_moment()))
 
 

@@ -20,6 +20,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
+from rounds_for_tests import changed
 from tables_for_tests import write_people
 
 CHAIN = np.linalg.inv(np.eye(8) + 0.45 * (np.eye(8, k=1) + np.eye(8, k=-1)))
@@ -295,8 +296,8 @@ def test_a_release_that_holds_nothing_is_refused() -> None:
 
 def test_stability_needs_a_noise_law() -> None:
     with pytest.raises(ReleaseError, match="no noise law"):
-        precision(replace(chain_release(1000), noise=None), 0.1, draws=5)
-    assert precision_alpha(replace(chain_release(20_000), noise=None)) > 0
+        precision(changed(chain_release(1000), noise=None), 0.1, draws=5)
+    assert precision_alpha(changed(chain_release(20_000), noise=None)) > 0
 
 
 # The graph

@@ -13,6 +13,7 @@ import dpcov
 import public_stub
 from dpcov import api
 from dpcov.analysis.penalty import ridge_alpha
+from dpcov.api.request import Request
 from dpcov.rows.sources.partial import PartialMoment
 
 
@@ -94,11 +95,11 @@ def test_a_printed_release_is_short_and_holds_no_exact_sum() -> None:
     table = np.random.default_rng(0).integers(0, 1000, (500, 60)).astype(float)
     wide = dpcov.release(table, lower=0, upper=1000, epsilon=1.0)
     sums = PartialMoment.of(table, wide.schema)
-    request = api.prepare(sums, schema=wide.schema, epsilon=1.0)
+    ready = api.prepare(sums, Request(schema=wide.schema, epsilon=1.0))
     assert len(str(wide).splitlines()) <= 20
     exact = [str(int(unit)) for unit in np.unique(np.array(sums.units, dtype=object))]
-    moment = request.rows.second_moments()[0]
-    for one in (wide, sums, sums.seen(wide.schema), request, moment):
+    moment = ready.rows.second_moments()[0]
+    for one in (wide, sums, sums.seen(wide.schema), ready, moment):
         assert not [unit for unit in exact if unit in printed(one)], type(one)
     assert [unit for unit in exact if unit in printed(vars_of(sums))]  # control: the sums are there
 

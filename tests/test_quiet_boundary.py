@@ -24,11 +24,16 @@ WHOLESALE = {
 QUOTING = {
     ("api/auditing/__init__.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
+    ("cli/__init__.py", "_signer"): "own error about a key file",
     ("cli/__init__.py", "release"): "own error about an output",
     ("cli/__init__.py", "_run"): "own errors, and usage errors about the command line",
     ("cli/output.py", "_try"): "the system's word on standard output",
     ("cli/output.py", "require_writable"): "the system's word on standard output",
     ("cli/output.py", "written"): "own error about standard output",
+    ("core/envelope.py", "opened"): "where a signed file is wrong",
+    ("signatures.py", "verified"): "own error about a release file",
+    ("signatures.py", "_envelope"): "where a signed file is wrong",
+    ("signatures.py", "_text"): "where a signed file is wrong",
     ("core/files.py", "require_readable"): "the system's word on a file that cannot be opened",
     ("core/files.py", "_allocate"): "the system's number of an error, on an output",
     ("core/files.py", "_lock"): "the system's number of an error, on an output",
@@ -59,7 +64,6 @@ WARNINGS = {
     "cli/check.py": "the notice about a schema, which it prints itself",
     "cli/completions.py": "the notice about a schema, while a shell completes a word",
     "cli/schema.py": "the notice about a schema, which it acts on",
-    "api/grouped.py": "one warning about a budget for all levels, before anything is read",
     "report/figures.py": "letters that a font lacks, in a figure of a release",
 }
 # Modules that hold data print and log nothing at all, but for a notice from the schema alone.

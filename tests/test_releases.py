@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import random
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from dpcov.cli import json_schemas
 from dpcov.core.files import check_writable, write
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import NotReleasedError, OutputError, ReleaseError
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace
 from dpcov.releases import Release, largest_file
 from dpcov.rows.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
@@ -92,7 +95,7 @@ PUBLISHED = json.loads((FOLDER / "release.schema.json").read_text())
 
 def test_published_json_schemas_are_those_of_the_models(tmp_path: Path) -> None:
     json_schemas.write(tmp_path)
-    for name in ("schema", "release"):
+    for name in json_schemas.DOCUMENT_MODELS:
         text = (FOLDER / f"{name}.schema.json").read_text()
         advice = "run: python -m dpcov.cli.json_schemas docs/json-schema"
         assert text == (tmp_path / f"{name}.schema.json").read_text(), advice
@@ -126,35 +129,47 @@ def changed(text: str, where: str, value: object) -> str:
     *parents, last = where.split(".")
     inner = document
     for parent in parents:
-        inner = inner[parent]
+        inner = inner[int(parent)] if isinstance(inner, list) else inner[parent]
     inner[last] = value
     return json.dumps(document)
 
 
+MATRIX, TRACE, COUNT = "rounds.4.answer", "rounds.5.answer", "rounds.6.answer"
+LATTICE = f"{MATRIX}.rows.lattice"
 BROKEN = {
-    "published": [[], [1, 2], "x", None, [2**63] * 10, [-(2**63) - 1] * 10, [0.5] * 10, [[0]] * 10],
+    f"{MATRIX}.entries": [[], [1, 2], "x", None, [2**256 + 1] * 10, [0.5] * 10, [[0]] * 10],
+    f"{MATRIX}.shift": [-1, 0, 129, 1.5, "1", None, True, 10**50],
+    f"{MATRIX}.noise": [None, {}, {"law": "cauchy"}, {"law": "wishart-difference", "dimension": 4}],
+    f"{MATRIX}.noise.dimension": [3, 5, 0, 10**9, "4"],
+    f"{MATRIX}.noise.scale": [0, -1.0, float("nan"), 1e300, 1e-300],
+    f"{MATRIX}.rows": [None, {}, {"lattice": None, "transform": None}],
+    f"{MATRIX}.rows.transform.matrix": [[], [1.0] * 9, [0.0] * 9, [1.0, 0.0] * 4, None],
+    f"{MATRIX}.rows.transform.center": [[], [0.5] * 4, None],
+    f"{MATRIX}.kind": ["noisy trace", "estimated matrix", None],
+    f"{TRACE}.value": [10**100, "x", None, 1.5],
+    f"{TRACE}.noise.scale": ["0", "1/0", "-1", "1e9", "9" * 2000, "1/" + "9" * 2000, 5],
+    f"{TRACE}.rows": [{}, 1],
+    f"{COUNT}.value": ["1", None, 10**9],
+    "rounds.0.answer.values": [[], [1] * 6, [1] * 8, ["1"] * 7, None],
+    "rounds.3.answer.counts": [[], [1], None],
+    "rounds.3.answer.ends": [[], [1.0], [1.0] * 3],
+    "rounds.0.query": ["matrix", "norms", "directions", "look"],
+    "rounds.0.spent": [{}, {"epsilon": "0"}, {"rho": "7/100"}, {"epsilon": "1/100"}, None],
+    "rounds": [[], None],
+    LATTICE + ".radius": [0, -1.0, 1e308, 1e-300, float("inf"), "1"],
+    LATTICE + ".intercept_units": [0, 2**19, 2**20 + 1],
+    LATTICE + ".step": [0.0, -1.0, 2.0**-3, 2.0**-40, float("nan"), None, "1"],
+    LATTICE + ".side": [0, 2**19, 2**27, 1.5, None],
     "denoised": [[1.0], [float("nan")] * 10, [float("inf")] * 10, {"a": 1}],
-    "shift": [-1, 129, 1.5, "1", None, True, 10**50],
-    "published_trace": [10**100, "x", None, 1.5],
-    "noise": [None, {}, {"law": "cauchy"}, {"law": "wishart-difference", "dimension": 4}],
-    "noise.dimension": [3, 5, 0, 10**9, "4"],
-    "noise.scale": [0, -1.0, float("nan"), 1e300, 1e-300],
-    "trace_noise.scale": ["0", "1/0", "-1", "1e9", "9" * 2000, "1/" + "9" * 2000, 5],
-    "lattice.radius": [0, -1.0, 1e308, 1e-300, float("inf"), "1"],
-    "lattice.intercept_units": [0, 2**19, 2**20 + 1],
-    "lattice.features": [[], ["x0", "x1", "x3"], "x0"],
     "guarantee.budget": [{}, {"definition": "pure"}, {"definition": "zcdp", "epsilon": 1}],
-    "guarantee.budget.epsilon": [0, -1, float("nan"), "1e400", None],
-    "guarantee.neighbors": ["swap", None],
-    "guarantee.unit": ["person", 1],
-    "guarantee.max_rows": [2, 0, 10**30],
+    "guarantee.budget.epsilon": [0, -1, float("nan"), "1e400", None, 0.01, 0.999],
+    "guarantee.neighbors": ["swap", "replace-one", None],
+    "guarantee.in_words": ["the best guarantee"],
     "unit_count": [5, -1],
     "status": ["", "public", None],
     "parameters": [{"x": float("nan")}, {"x": [1]}, []],
-    "lattice.step": [0.0, -1.0, 2.0**-3, 2.0**-40, float("nan"), None, "1"],
-    "lattice.side": [0, 2**19, 2**27, 1.5, None],
-    "lattice.units_per_radius": [2**20, 5],
-    "format": ["dpcov.release/1", "dpcov.release/3", None],
+    "format": ["dpcov.release/1", "dpcov.release/2", "dpcov.release/4", None],
+    "estimator": [0, "3", None],
     "schema.columns": [{}, {"x0": {"kind": "numeric", "lower": 1, "upper": 0}}],
     "surprise": [1],
     "k" * 100_000: [1],
@@ -169,7 +184,7 @@ def test_a_changed_file_is_refused_with_its_position(tmp_path: Path, text: str, 
         assert message is not None, value
         assert message.isprintable()
         assert len(message) < 1000
-        assert "is no valid release file: " in message
+        assert "is not a valid release file: " in message
         assert "must be" not in message.split("file: ")[1].split(":")[0], "no position"
 
 
@@ -271,8 +286,9 @@ def test_peak_memory_is_bounded_by_the_file(tmp_path: Path, text: str) -> None:
     """Declaring a huge matrix allocates nothing: the entries have to be there."""
     columns = {f"x{i}": {"kind": "numeric", "lower": 0, "upper": 1} for i in range(8000)}
     bomb = changed(text, "schema.columns", columns)
-    bomb = changed(bomb, "lattice.features", list(columns))
-    bomb = changed(bomb, "noise.dimension", 8001)
+    bomb = changed(bomb, "rounds", json.loads(bomb)["rounds"][4:5])
+    bomb = changed(bomb, "rounds.0.answer.rows.transform", None)
+    bomb = changed(bomb, "rounds.0.answer.noise.dimension", 8001)
     tracemalloc.start()
     message = refusal(tmp_path / "x.json", bomb)
     peak = tracemalloc.get_traced_memory()[1]
@@ -287,7 +303,7 @@ def test_entries_too_large_to_compute_with_are_refused() -> None:
     damaged = np.full_like(made.second_moment(), 1e200)
     damaged[-1, -1] = 1e-200
     for ask in (Release.covariance, Release.correlation, Release.mean):
-        with pytest.raises(ReleaseError, match="too large to compute with"):
+        with pytest.raises(ReleaseError, match="numbers that are too large"):
             ask(replace(made, denoised=damaged))
 
 
@@ -322,7 +338,7 @@ def test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows(
     shut = columns > 1 and neighbors == Neighbors.REPLACE_ONE
     assert (made.published is None) == shut
     assert (made.noise is None) == shut
-    assert (made.published_trace is None) == (columns == 1)
+    assert (made.find(NoisyTrace) is None) == (columns == 1)
 
 
 @pytest.mark.parametrize("columns", [1, 30, 200])
@@ -361,5 +377,37 @@ def test_releases_are_equal_where_all_their_fields_are():
     one, same, other = (dpcov.release(table, seed=seed, **asked) for seed in (1, 1, 2))
     assert one == same
     assert one != other
-    assert one != replace(one, directions=other.directions)
+    assert one != replace(one, rounds=(*one.rounds[:1], *other.rounds[1:]))
+    assert one != replace(one, provenance={})
     assert one != "a release"
+
+
+def test_a_release_has_twelve_fields_and_twenty_five_names() -> None:
+    made = small()
+    assert len(fields(made)) <= 12
+    assert len([name for name in dir(made) if not name.startswith("_")]) <= 25
+    assert all(hasattr(made, name) for name in dir(made))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "part"),
+    [
+        ("sums", NoisySums, None), ("trace_noise", NoisyTrace, "noise"),
+        ("published_trace", NoisyTrace, "value"), ("count_noise", NoisyCount, "noise"),
+        ("published_count", NoisyCount, "value"),
+    ],
+)  # fmt: skip
+def test_former_attributes_work_with_a_warning(name, kind, part) -> None:
+    made = small()
+    with pytest.warns(FutureWarning, match=f"Release.{name} is deprecated"):
+        found = getattr(made, name)
+    answer = made.find(kind)
+    assert found == (answer if part is None else getattr(answer, part))
+    with pytest.raises(AttributeError, match="has no attribute 'published_counts'"):
+        _ = made.published_counts
+
+
+def test_a_copied_release_is_equal() -> None:
+    made = small()
+    assert copy.deepcopy(made) == made
+    assert pickle.loads(pickle.dumps(made)) == made

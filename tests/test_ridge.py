@@ -36,6 +36,7 @@ from dpcov.analysis.pca import _leading
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from rounds_for_tests import changed
 
 if TYPE_CHECKING:
     from dpcov.analysis.normal_equations import Penalty
@@ -227,7 +228,7 @@ def test_without_an_intercept_symmetric_bounds_suffice() -> None:
     counted = dpcov.release(rows, **settings)  # its count is published apart
     model = ridge(counted, "x2", 0.01, intercept=False, penalty="raw")
     assert np.allclose(model.coefficients, expected.coef_, atol=1e-5)
-    uncounted = replace(counted, published_count=None, count_noise=None)
+    uncounted = changed(counted, published_count=None, count_noise=None)
     with pytest.raises(ReleaseError, match="without an intercept"):
         ridge(uncounted, "x2", 0.01, intercept=False)
 
@@ -329,7 +330,7 @@ def mean_errors(factor: float = 1.0) -> tuple[float, float]:
     for seed in range(40):
         made = dpcov.release(rows, lower=-1, upper=1, seed=seed, **REQUEST)
         if factor != 1.0:
-            made = replace(made, noise=made.noise.rescaled(factor))
+            made = changed(made, noise=made.noise.rescaled(factor))
         released_mean = float(made.mean()[3])
         pull = pull_of_mean(made, 3, simulation_generator(seed))
         plain.append((released_mean - rows[:, 3].mean()) ** 2)

@@ -17,6 +17,7 @@ from scipy.linalg import fractional_matrix_power
 
 import dpcov
 import dpcov.api
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
@@ -31,6 +32,8 @@ from dpcov.rows.moment import LinearMap, max_transformed_norm
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
+from former_documents import former
+from rounds_for_tests import changed
 
 LEVELS = {"a": 5, "b": 8, "c": 6}
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)
@@ -140,7 +143,7 @@ def test_images_of_rows_are_whole_within_the_longest() -> None:
     images = (extreme - shape.map.center) @ shape.map.matrix().T
     assert np.allclose(block[:4].T * lattice.step, images, atol=lattice.step)
     assert np.all(block[4] == lattice.intercept_units)
-    shorter = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 2))
+    shorter = changed(made, lattice=replace(made.lattice, radius=made.lattice.radius / 2))
     assert shorter.clipped
 
 
@@ -237,8 +240,7 @@ def test_levels_exclude_each_other_in_what_is_denoised_unless_directions_are_mix
 def test_an_intercept_that_no_map_explains_is_refused(tmp_path: Any, damage: str) -> None:
     path = tmp_path / "a.json"
     asked: dict[str, Any] = {"mechanism": "standardized", "rho": 0.5, "seed": 4}
-    dpcov.release(narrow(), lower=-1, upper=1, **asked).save(path)
-    document = json.loads(path.read_text())
+    document = former(dpcov.release(narrow(), lower=-1, upper=1, **asked))
     if damage == "larger":
         document["lattice"]["intercept_units"] = 2**19
     else:
@@ -253,6 +255,7 @@ def test_an_old_name_takes_what_took_its_place_and_says_so(name: str) -> None:
     found = mechanism_named(name, radius_share=0.2)
     by = BY_DIRECTION if name == "shaped-ladder" else BY_COLUMN
     assert found == replace(by, radius_share=0.2)
+    request = Request(lower=-1, upper=1, rho=0.5, mechanism=name)
     with pytest.warns(UserWarning, match=f"{name} is no more: standardized takes its place"):
-        request = dpcov.api.prepare(narrow(9), lower=-1, upper=1, rho=0.5, mechanism=name)
-    assert request.mechanism == by
+        ready = dpcov.api.prepare(narrow(9), request)
+    assert ready.mechanism == by

@@ -21,6 +21,7 @@ from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.rows import Rows
+from rounds_for_tests import changed
 
 ROWS = 8000
 CITIES = [f"c{j}" for j in range(9)]
@@ -165,7 +166,7 @@ def test_rows_are_as_long_as_the_release_counted_its_own():
     schema = Schema.from_bounds(-1, 1, list(made.columns))
     far = [
         np.quantile(np.abs(rows_like(one, schema, 4000, np.random.default_rng(1))), 0.999)
-        for one in (made, replace(made, lengths=None))
+        for one in (made, changed(made, lengths=None))
     ]
     found = np.quantile(np.abs(table), 0.999)
     assert far[0] == pytest.approx(found, rel=0.2)

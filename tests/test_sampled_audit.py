@@ -25,6 +25,7 @@ from dpcov.mechanisms import (
     StableCovariance,
     Standardized,
 )
+from dpcov.published.kinds import NoisyTrace
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -120,7 +121,7 @@ def test_the_outputs_audited_are_those_of_the_mechanism(mechanism, budget, neigh
     if not mechanism.name.startswith("nuclear"):  # whose draws in bulk take randomness in bulk
         made = mechanism(open_rows(table, SCHEMA), **asked, entropy=Entropy.seeded(3))
         np.testing.assert_array_equal(found.matrices[0], made.noisy())
-        assert found.traces[0] == made.published_trace * made.lattice.step**2
+        assert found.traces[0] == made.find(NoisyTrace).value * made.lattice.step**2
     np.testing.assert_allclose(found.moment, [[1.09, -0.12], [-0.12, 0.16]], atol=1e-5)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -10,8 +9,10 @@ import numpy as np
 import pytest
 
 from dpcov import cli
-from dpcov.api import Request, prepare, release
+from dpcov.api import PreparedRelease, prepare
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
+from dpcov.core.parameters import kinds_of
 from dpcov.core.privacy import ApproxDP
 from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS, options_of
@@ -29,13 +30,17 @@ BESIDE = {"eigenvector-sampling values=rayleigh": ["allocation=uniform"]}
 WRONG = ["", "word", "[0.1]", "{a = 1}", "2020-01-01", "nan", "-inf", "-0.1", "'0.1'", "\x1b[1m"]
 
 
-def set_to(name: str, *stated: str) -> Request:
+def set_to(name: str, *stated: str) -> PreparedRelease:
     """Return a request with options as the command line reads them, with a suitable budget."""
     refusals = []
     for budget in BUDGETS:
         try:
             options: dict[str, Any] = dict(map(cli._option, stated))
-            return prepare(TABLE, schema=SCHEMA, mechanism=name, **budget, **options)
+            radius = options.pop("radius", None)
+            request = Request(
+                schema=SCHEMA, mechanism=name, **budget, radius=radius, options=options
+            )
+            return prepare(TABLE, request)
         except DpcovError as error:
             refusals.append(error)
     raise refusals[0]
@@ -55,8 +60,9 @@ def right(name: str, option: str) -> list[str]:
 
 
 def test_no_option_of_a_mechanism_has_the_name_of_another_figure_of_a_request() -> None:
-    taken = inspect.signature(prepare).parameters.keys() | inspect.signature(release).parameters
-    assert {option for _, option in OPTIONS} & taken == {"radius"}, "which prepare hands on"
+    assert {option for _, option in OPTIONS} & kinds_of(Request).keys() == {"radius"}, (
+        "which prepare hands on"
+    )
 
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS)

@@ -223,7 +223,7 @@ def test_a_payload_that_is_no_release_is_not_signed_and_not_verified(folder):
     for payload in (b"{}", b"\xff", Path("signed.json").read_bytes()):
         Path("bad.json").write_text(lab.signed(Envelope(payload)).to_text())
         call = lambda: signatures.verify("bad.json", "lab.key.pub")  # noqa: E731
-        refused(call, "Not verified. 'bad.json' is no valid release", kind=SignatureError)
+        refused(call, "Not verified. 'bad.json' is not a valid release", kind=SignatureError)
 
 
 def test_a_warning_about_a_seed_stays_with_a_verified_file(folder, run):

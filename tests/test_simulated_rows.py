@@ -21,6 +21,7 @@ from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
 from dpcov.rows.sources.rows import Rows
+from rounds_for_tests import changed
 
 FACTOR = 1.3
 NAMES = [f"x{j}" for j in range(6)]
@@ -177,9 +178,9 @@ def test_errors_of_mapped_releases_are_about_unmapped_rows():
     )
     found = trials.measured(made)
     assert max(found.noise, found.entry) < 1e-3
-    shifted = [replace(release, linear_map=2 * release.linear_map) for release in made]
+    shifted = [changed(release, linear_map=2 * release.linear_map) for release in made]
     assert trials.measured(shifted).noise > 3e-3
-    taller = [replace(release, lattice=replace(release.lattice, intercept=0.4)) for release in made]
+    taller = [changed(release, lattice=replace(release.lattice, intercept=0.4)) for release in made]
     assert trials.measured(taller).noise > 3e-3
 
 

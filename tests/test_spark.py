@@ -23,6 +23,7 @@ import pytest
 import dpcov
 from dpcov.api import prepare
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, PureDP
 from dpcov.errors import MechanismError, SchemaError, SourceError
@@ -231,12 +232,12 @@ def test_what_can_not_be_released_is_refused_before_anything_is_booked(cluster, 
     with pytest.raises(SourceError, match="streaming"):
         dpcov.release(stream, lower=0, upper=1, epsilon=1.0, ledger=ledger)
     with pytest.raises(SourceError, match="no column 'z'"):
-        prepare(rows, schema=schema_of("z"), epsilon=1.0)
+        prepare(rows, Request(schema=schema_of("z"), epsilon=1.0))
     dates = rows.selectExpr("cast(a as timestamp) as a")
     with pytest.raises(SourceError, match="timestamp"):
-        prepare(dates, schema=schema_of("a"), epsilon=1.0)
+        prepare(dates, Request(schema=schema_of("a"), epsilon=1.0))
     with pytest.raises(SchemaError):
-        prepare(rows, epsilon=1.0)
+        prepare(rows, Request(epsilon=1.0))
     with pytest.raises(MechanismError, match="in memory"):
         open_rows(rows, PLAIN).integer_rows()
     assert ledger.account().entries == ()

@@ -29,7 +29,7 @@ from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
 from dpcov.mechanisms.row_transform import RowTransform
-from dpcov.releases.lengths import SHORTEST, bin_ends
+from dpcov.published.norm_histogram import OCTAVES_BELOW_TYPICAL, bin_upper_ends
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap, power_above
 from dpcov.rows.schema import Schema
@@ -201,10 +201,14 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     assert images.longest == pytest.approx(min(of_cube, of_ball))
     mean_square = (variances / units**2).sum()
     assert images.typical**2 == pytest.approx(min(mean_square, images.longest**2))
-    ends = bin_ends(images.typical, images.longest)
+    ends = bin_upper_ends(images.typical, images.longest)
     assert ends[-1] == images.longest**2
     np.testing.assert_allclose(ends[1:] / ends[:-1], 2**0.5)
-    assert 2.0 ** -(SHORTEST + 1) < ends[0] / images.typical**2 <= 2.0**-SHORTEST
+    assert (
+        2.0 ** -(OCTAVES_BELOW_TYPICAL + 1)
+        < ends[0] / images.typical**2
+        <= 2.0**-OCTAVES_BELOW_TYPICAL
+    )
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -586,10 +590,10 @@ def ends_at_eight(lengths, *_):
 
     The end counts if the longest row exceeds 8 times the root mean square.
     """
-    shows = np.array(lengths.counts) > 5 * lengths.law.standard_deviation
-    farthest = lengths.ends[np.flatnonzero(shows).max()]
-    typical = lengths.ends[0] * 2**SHORTEST
-    return math.sqrt(farthest if farthest <= 64 * typical else lengths.ends[-1])
+    shows = np.array(lengths.counts) > 5 * lengths.noise.standard_deviation
+    farthest = lengths.upper_ends[np.flatnonzero(shows).max()]
+    typical = lengths.upper_ends[0] * 2**OCTAVES_BELOW_TYPICAL
+    return math.sqrt(farthest if farthest <= 64 * typical else lengths.upper_ends[-1])
 
 
 def test_more_budget_is_never_worse_on_prices(monkeypatch):

@@ -13,8 +13,9 @@ import dpcov
 from dpcov.api.grouped import release_by
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
+from dpcov.releases.documents import budget_document
 from dpcov.rows.moment import Lattice
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 from dpcov.rows.schema import Schema
 
 CLOSE = 1e-6
@@ -57,35 +58,60 @@ def cost(noise, absolute, squared, extra):
             return Fraction(0), squared / (2 * (Fraction(noise["variance"]) - extra))
 
 
+def beside_matrix(noise, matrix, bound, extra):
+    """Return what a trace costs beside a matrix, if A of trace `bound` replaces nothing or A'."""
+    alone = cost(noise, bound, bound**2, extra)
+    if matrix is None:
+        return alone
+    half = cost(matrix, bound, bound**2, extra)  # of the matrix, if A replaces nothing
+    return tuple(max(Fraction(0), one - other) for one, other in zip(alone, half, strict=True))
+
+
 def rounds(document):
     """Yield the cost of each round of a release file."""
-    reported = document["guarantee"]
-    lattice, k = document["lattice"], reported["max_rows"]
-    sides = 2 if reported["neighbors"] == "replace-one" else 1
-    extra = 8 if reported["budget"]["definition"] == "approx" else 0
-    if document["count_noise"]:
-        yield "count", cost(document["count_noise"], k, k * k, extra)
-    if document["sums"]:
-        plain = Lattice.of(Schema.model_validate(document["schema"]))
-        squared, absolute = pilot_sensitivities(plain, Neighbors(reported["neighbors"]))
-        yield "pilot", cost(document["sums"]["noise"], absolute, squared, extra)
-    if document["lengths"]:
-        yield "histogram", cost(document["lengths"]["noise"], k * sides, k * k * sides, extra)
-    if document["directions"]:
-        for name, spent in rounds(document["directions"]):
-            yield f"directions {name}", spent
-    bound = k * (lattice["side"] ** 2 + lattice["intercept_units"] ** 2)
-    of_matrix = bound * sides, bound**2 * sides
-    yield "matrix", cost(document["noise"], *of_matrix, extra)
-    if document["trace_noise"] and sides == 1:
-        yield "trace", cost(document["trace_noise"], bound, bound**2, extra)
+    told, schema = document["guarantee"], Schema.model_validate(document["schema"])
+    unit = schema.privacy_unit
+    k, sides = unit.max_rows, 2 if told["neighbors"] == "replace-one" else 1
+    extra = 8 if told["budget"]["definition"] == "approx" else 0
+    matrix = None
+    for one in document["rounds"]:
+        answer = one["answer"]
+        match answer["kind"]:
+            case "noisy count":
+                absolute, squared = k, k * k
+            case "noisy sums":
+                squared, absolute = pilot_sensitivities(
+                    Lattice.of(schema), Neighbors(told["neighbors"])
+                )
+            case "norm histogram":
+                absolute, squared = k * sides, k * k * sides
+            case "noisy matrix":
+                lattice = answer["rows"]["lattice"]
+                bound = k * (lattice["side"] ** 2 + lattice["intercept_units"] ** 2)
+                absolute, squared = bound * sides, bound**2 * sides
+            case "noisy trace":
+                absolute, squared = bound, bound**2
+        epsilon, rho = cost(answer["noise"], absolute, squared, extra)
+        if answer["kind"] == "noisy trace" and sides == 2:
+            epsilon, rho = beside_matrix(answer["noise"], matrix, bound, extra)
+        matrix = answer["noise"] if answer["kind"] == "noisy matrix" else None
+        stated = one["spent"]
+        yield one["query"], stated, (epsilon, rho)
 
 
 def check(document):
     """Assert that the rounds spend what the file states, by dp-accounting if there is a delta."""
-    epsilon, rho = (sum(spent[at] for _, spent in rounds(document)) for at in (0, 1))
-    budget = document["guarantee"]["budget"]
-    assert min(epsilon, rho) == 0  # rounds of one kind
+    found = list(rounds(document))
+    for _, stated, spent in found:
+        name, amount = next(iter(stated.items()))
+        assert Fraction(amount) == spent[name == "rho"]
+    epsilon, rho = (sum(spent[at] for _, _, spent in found) for at in (0, 1))
+    check_budget(document["guarantee"]["budget"], epsilon, rho)
+
+
+def check_budget(budget, epsilon, rho):
+    """Assert that a budget is what rounds of one kind cost."""
+    assert min(epsilon, rho) == 0
     match budget["definition"]:
         case "pure":
             assert float(epsilon) == pytest.approx(budget["epsilon"], rel=CLOSE)
@@ -121,12 +147,14 @@ def test_what_is_stated_and_recorded_is_what_the_rounds_spend(
     )
     document = document_of(made)
     check(document)
-    if document["directions"]:
-        check(document["directions"])
+    of_directions = [spent for query, _, spent in rounds(document) if query.startswith("dir")]
+    if of_directions:
+        part = budget_document(made.directions.guarantee.budget)
+        check_budget(part, *(sum(spent[at] for spent in of_directions) for at in (0, 1)))
     (entry,) = ledger.account().entries
     assert entry.guarantee == made.guarantee
     if "delta" in budget:
-        laplace = document["sums"]["noise"]["law"] == "discrete-laplace"
+        laplace = "epsilon" in document["rounds"][0]["spent"]
         assert made.guarantee.budget == (PureDP(budget["epsilon"]) if laplace else whole)
 
 

@@ -16,11 +16,12 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.denoise import denoise, projection
 from dpcov.denoise import structure as structures
-from dpcov.denoise.shrinkage import LARGE, simulates
+from dpcov.denoise.shrinkage import MAX_SIMULATED_ORDER, simulates
 from dpcov.denoise.structure import Structure
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
+from rounds_for_tests import changed
 from tables_for_tests import mixed_table
 
 LEVELS = list("abcdef")
@@ -230,7 +231,7 @@ def test_an_estimate_is_the_nearest_one_and_settles_before_the_last_round(
     plain = projection.project
     monkeypatch.setattr(structures, "project", lambda *a: (rounds.append(1), plain(*a))[1])
     fitted = found.fit(estimate, trace)
-    assert 2 < len(rounds) < structures.MOST_ROUNDS
+    assert 2 < len(rounds) < structures.MAX_PROJECTION_ROUNDS
     nearest = other = estimate
     left, right = np.zeros_like(truth), np.zeros_like(truth)
     for _ in range(1000):  # Dykstra's algorithm
@@ -307,13 +308,15 @@ def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapp
 ) -> None:
     """For mapped rows, the choice is the same as without equations."""
     found = structure(kind)
-    for order in (2, LARGE, LARGE + 1):
+    for order in (2, MAX_SIMULATED_ORDER, MAX_SIMULATED_ORDER + 1):
         law = GaussianOrthogonal(order, Fraction(100))
         for trace in (0.0, 1e9 * law.detectable):
             plain = simulates(law, trace)
-            assert found.simulates(law, trace) == (plain or (kind != MAPPED and order <= LARGE))
+            assert found.simulates(law, trace) == (
+                plain or (kind != MAPPED and order <= MAX_SIMULATED_ORDER)
+            )
     one = replace(structure(MAPPED), centers=np.eye(len(found.units))[0])
-    assert not one.simulates(GaussianOrthogonal(LARGE, Fraction(100)), 1e15)
+    assert not one.simulates(GaussianOrthogonal(MAX_SIMULATED_ORDER, Fraction(100)), 1e15)
 
 
 def errors(kind: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
@@ -363,7 +366,7 @@ def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
 def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> None:
     """If a step is larger than 1, there are no steps and no sum."""
     made = released("plain")
-    found = Structure.of(replace(made, lattice=replace(made.lattice, step=step)))
+    found = Structure.of(changed(made, lattice=replace(made.lattice, step=step)))
     assert found is not None
     steps = {0.3: 3, 0.5: 2, 1.0: 1}.get(step)
     assert found.intercept == (made.lattice.intercept_units / steps if steps else 0.0)
@@ -371,7 +374,7 @@ def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> Non
 
 def test_a_map_without_a_center_moves_no_levels() -> None:
     made = released(MAPPED)
-    found = Structure.of(replace(made, center=None))
+    found = Structure.of(changed(made, center=None))
     assert found is not None
     assert not found.centers.any()
     assert structure(MAPPED).centers.any()
@@ -383,4 +386,4 @@ def test_a_map_that_takes_a_feature_away_or_turns_it_implies_nothing(unit: float
     assert made.linear_map is not None
     other = made.linear_map.copy()
     other[0, 0] = unit
-    assert Structure.of(replace(made, linear_map=other)) is None
+    assert Structure.of(changed(made, linear_map=other)) is None

@@ -19,7 +19,8 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import ols, sample
-from dpcov.analysis.synthetic import _calibrated
+from dpcov.analysis.level_draws import scaled_to_shares
+from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.rows.schema import Schema
 
@@ -62,8 +63,9 @@ def test_rows_keep_columns_types_bounds_and_levels(epsilon: float) -> None:
         values = rows[name].to_numpy()
         assert rows.schema.field(name).type == pa.float64()
         assert np.all((low <= values) & (values <= high))
-    assert set(rows["group"].to_pylist()) <= {"u", "v", "w"}
-    assert set(rows["sex"].to_pylist()) <= {"m", "f"}
+    # The levels are not exhaustive, so a row can have none of them.
+    assert set(rows["group"].to_pylist()) <= {"u", "v", "w", None}
+    assert set(rows["sex"].to_pylist()) <= {"m", "f", None}
 
 
 def odd_table(count: int) -> tuple[pd.DataFrame, Schema]:
@@ -112,7 +114,7 @@ def test_a_seed_repeats_the_rows_and_each_sample_is_another() -> None:
 def test_chances_cut_at_0_and_1_are_scaled_to_the_right_shares() -> None:
     chances = np.random.default_rng(0).normal([0.7, 0.2, 0.1], 0.5, (2000, 3))
     shares = np.array([0.7, 0.2, 0.1])
-    found = _calibrated(chances, shares)
+    found = scaled_to_shares(chances, shares)
     assert np.allclose(found.sum(axis=1), 1)
     assert np.allclose(found.mean(axis=0), shares, atol=1e-3)
 
@@ -149,3 +151,110 @@ def test_no_rows_are_refused(n: int) -> None:
 def test_a_release_with_nothing_to_analyse_is_refused(made, message: str) -> None:
     with pytest.raises(ReleaseError, match=message):
         sample(made(), 10)
+
+
+SHARE = 0.0102  # of the rare flag
+MANY = 200_000
+
+
+def skewed_table(count: int = 20_000) -> tuple[pd.DataFrame, Schema]:
+    """Columns whose distributions are far from normal, with correlations of all sizes."""
+    normal = np.random.default_rng(5).standard_normal((count, 4))
+    score = 0.7 * normal[:, 0] + 0.7 * normal[:, 1]
+    frame = pd.DataFrame(
+        {
+            "rare": score > np.quantile(score, 1 - SHARE),
+            "common": normal[:, 0] - normal[:, 2] > 0.3,
+            "visits": np.minimum(np.floor(np.exp(0.8 * normal[:, 0])), 40),
+            "few": (normal[:, 3] > 2).astype(float) + (normal[:, 3] > 3),
+            "cost": np.clip(np.where(score < 0.5, 0, np.exp(3 + score)), 0, 1000),
+            "grade": np.clip(0.5 + 0.1 * (normal[:, 1] + normal[:, 2]), 0, 1),
+            "day": np.datetime64("2001-01-01")
+            + np.clip(200 + 60 * normal[:, 3] + 40 * normal[:, 0], 0, 400).astype(int),
+            "rate": np.where(normal[:, 3] > 1, np.nan, np.clip(5 + normal[:, 1], 0, 10)),
+            "group": np.array(list("abcd"))[np.digitize(score + normal[:, 3], [-1, 0.3, 1.5])],
+        }
+    )
+    declared = {
+        "rare": {"kind": "flag"},
+        "common": {"kind": "flag"},
+        "visits": {"kind": "count", "upper": 40},
+        "few": {"kind": "integer", "lower": 0, "upper": 5},
+        "cost": {"kind": "number", "lower": 0, "upper": 1000},
+        "grade": {"kind": "number", "lower": 0, "upper": 1},
+        "day": {"kind": "date", "lower": "2001-01-01", "upper": "2002-03-01"},
+        "rate": {"kind": "number", "lower": 0, "upper": 10, "missing": "level"},
+        "group": {"kind": "categorical", "levels": list("abcd"), "missing": "zeros"},
+    }
+    defaults = {"missing": {"numbers": "none"}}
+    return frame, Schema.parse({"version": 3, "defaults": defaults, "columns": declared})
+
+
+def features_of(rows: pa.Table, declared: Schema) -> np.ndarray:
+    """Features of synthetic rows in data units; a missing number is the midpoint."""
+    frame, found = rows.to_pandas(), {}
+    for feature in declared.variables:
+        column, values = declared.encoded_columns[feature.column], frame[feature.column]
+        if feature.name.endswith("=(missing)"):
+            found[feature.name] = values.isna()
+        elif feature.is_indicator:
+            found[feature.name] = values == feature.name.split("=")[1]
+        elif column.reading == "day":
+            found[feature.name] = pd.to_datetime(values).to_numpy().astype("datetime64[D]")
+        else:
+            found[feature.name] = values.astype(float).fillna(column.midpoint)
+    return np.column_stack([np.asarray(one).astype(float) for one in found.values()])
+
+
+def off_by(made: dpcov.Release, rows: pa.Table) -> tuple[float, float, float]:
+    """Largest |z| of the means, relative error of the variances, and error of the correlations."""
+    values = features_of(rows, made.schema)
+    variances = np.diag(made.covariance())
+    of_means = (values.mean(axis=0) - made.mean()) / np.sqrt(variances / len(values))
+    of_variances = values.var(axis=0) / variances - 1
+    of_correlations = np.corrcoef(values, rowvar=False) - made.correlation()
+    errors = (of_means, of_variances, of_correlations)
+    return tuple(float(np.abs(one).max()) for one in errors)
+
+
+def formerly_drawn(made: dpcov.Release, name: str) -> np.ndarray:
+    """Whole numbers as version 0.2 drew them: a normal variable, rounded and clipped."""
+    at, column = made.columns.index(name), made.schema.encoded_columns[name]
+    generator = np.random.default_rng(0)
+    normal = generator.normal(made.mean()[at], np.sqrt(made.covariance()[at, at]), MANY)
+    return np.clip(np.floor(normal + generator.random(MANY)), column.lower, column.upper)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0, 1e6])
+def test_means_and_variances_of_skewed_columns_are_those_of_the_release(epsilon: float) -> None:
+    frame, declared = skewed_table()
+    made = dpcov.release(frame, schema=declared, epsilon=epsilon, seed=0)
+    of_means, of_variances, of_correlations = off_by(made, sample(made, MANY, seed=0))
+    assert of_means < 4.5
+    assert of_variances < 0.03
+    # With more noise, a few pairs have correlations that these columns cannot have together.
+    assert of_correlations < (0.03 if epsilon > 1 else 0.05)
+    for name in ("rare", "few"):  # control
+        at, values = made.columns.index(name), formerly_drawn(made, name)
+        deviation = np.sqrt(made.covariance()[at, at] / MANY)
+        assert abs(values.mean() - made.mean()[at]) > 20 * deviation
+
+
+def test_counts_flags_and_dates_are_whole_and_within_their_bounds() -> None:
+    frame, declared = skewed_table(4000)
+    made = dpcov.release(frame, schema=declared, epsilon=1.0, seed=0)
+    rows = sample(made, 5000, seed=0)
+    assert rows.schema.field("rare").type == pa.bool_()
+    assert rows.schema.field("day").type == pa.date32()
+    assert str(min(rows["day"].to_pylist())) >= "2001-01-01"
+    for name, most in (("visits", 40), ("few", 5)):
+        assert set(rows[name].to_pylist()) <= set(range(most + 1))
+    assert rows["rare"].null_count == 0
+    assert rows["rate"].null_count > 0
+
+
+@pytest.mark.parametrize("denoised", ["none", "project", "shrink"])
+def test_rows_are_drawn_from_every_kind_of_estimate(denoised: str) -> None:
+    frame, declared = skewed_table(2000)
+    made = denoise(dpcov.release(frame, schema=declared, epsilon=0.3, seed=0), denoised)
+    assert sample(made, 50, seed=0).num_rows == 50

@@ -10,12 +10,12 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.releases import tails
-from dpcov.releases.lengths import Lengths, bin_ends
-from dpcov.releases.tails import quantile_of_sum
+from dpcov.published import tails
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
+from dpcov.published.tails import quantile_of_sum
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.99999)
-ENDS = bin_ends(1.0, 64.0)
+ENDS = bin_upper_ends(1.0, 64.0)
 BINS = np.maximum(ENDS - 4.0, 0.0)  # what a clip at 2 takes of a row's squared length
 WEIGHTS = {
     "one": np.array([1.0]),
@@ -162,6 +162,8 @@ def test_what_a_clip_took_at_most_holds_as_often_as_it_says(level):
         return float(np.mean(totals + reach >= 0))
 
     slack = 4 * np.sqrt(level * (1 - level) / runs)
-    most = Lengths(tuple(ENDS.tolist()), tuple(rows.astype(int).tolist()), law).most(2.0, level)[0]
+    most = NormHistogram(
+        tuple(ENDS.tolist()), tuple(rows.astype(int).tolist()), law
+    ).loss_upper_bounds(2.0, level)[0]
     assert held(most - rows @ BINS) >= level - slack
     assert held(by_normal(law, BINS, level)) < level - slack  # control

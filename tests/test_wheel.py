@@ -35,7 +35,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built):
     inside = {name.removeprefix("dpcov/") for name in names if name.startswith("dpcov/")}
     assert inside == below(ROOT / "src" / "dpcov")
     demo = {"cli/demo/visits.csv.gz", "cli/demo/visits.toml"}
-    assert {*demo, "report/page.html", "py.typed"} <= inside
+    assert {*demo, "report/page.html", "report/officer.html", "py.typed"} <= inside
     others = {name.partition("/")[0] for name in names} - {"dpcov"}
     assert [name.rpartition(".")[2] for name in others] == ["dist-info"]
 

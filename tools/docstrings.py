@@ -91,10 +91,13 @@ def public_names() -> Iterator[str]:
 
 def _members(path: str) -> Iterator[str]:
     """Yield the path of each public method and property of a class that dpcov defines."""
-    for base in _value(path).__mro__:
+    kind = _value(path)
+    stated = getattr(inspect.getmodule(kind), "PUBLIC_NAMES", None)  # of a class with other names
+    for base in kind.__mro__:
         if base.__module__.startswith("dpcov."):
             for name, value in vars(base).items():
-                if not name.startswith("_") and _is_documented(value):
+                public = not name.startswith("_") if stated is None else name in stated
+                if public and _is_documented(value):
                     yield f"{path}.{name}"
 
 

@@ -24,9 +24,10 @@ from dpcov.core.samplers.normal import standard_exponentials, standard_normals
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS
-from dpcov.mechanisms.additive import Calibration, coarse, shift_for
+from dpcov.mechanisms.additive import Calibration, coarse
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
 from dpcov.papers.samplers.nuclear import NuclearLaplace
+from dpcov.published.consistency import shift_for
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows

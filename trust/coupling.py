@@ -38,6 +38,7 @@ from dpcov.papers import separate
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.published.kinds import NoisyMatrix
 from dpcov.releases.file import to_document
 from dpcov.rows.schema import Schema
 from figure import Figure
@@ -334,12 +335,12 @@ def _exact_center() -> Any:
 
 def _exact_bins() -> Any:
     """Make the bins of the norm histogram depend on the exact number of rows."""
-    ends = standardized.bin_ends
+    ends = standardized.bin_upper_ends
 
     def leak(typical: float, longest: float) -> Any:
         return ends(typical * (1 + MOMENTS[0].unit_count / 1000), longest)
 
-    return patch.object(standardized, "bin_ends", leak)
+    return patch.object(standardized, "bin_upper_ends", leak)
 
 
 def _exact_path() -> Any:
@@ -370,7 +371,9 @@ def _exact_grid() -> Any:
     def leak(mechanism: Any, of: Any, laws: Any, draws: Any, moment: Any, shape: Any = None) -> Any:
         made = published(mechanism, of, laws, draws, moment, shape)
         finer = made.shift - int(moment.trace()).bit_length() % 5
-        return replace(made, shift=max(finer, 0))
+        matrix = made.find(NoisyMatrix)
+        assert matrix is not None
+        return made.with_published("matrix", replace(matrix, shift=max(finer, 0)))
 
     return patch.object(additive, "published", leak)
 

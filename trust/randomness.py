@@ -22,7 +22,8 @@ from dpcov.cli import app
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.errors import DpcovError, LedgerError
-from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.published.record import NOT_PRIVATE
+from dpcov.releases import Release
 from dpcov.releases.file import to_document
 from figure import Figure
 

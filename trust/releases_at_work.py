@@ -28,6 +28,7 @@ import numpy as np
 import dpcov
 from dpcov import api
 from dpcov.api.ledger import Ledger
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy
 from dpcov.errors import DpcovError
 
@@ -57,9 +58,9 @@ def release(folder: Path, number: int, base: float, careless: bool) -> None:
     asked = {"lower": -1.0, "upper": 1.0, "epsilon": epsilon, "denoise": "none"}
     ledger = Ledger.open(folder / "x.ledger")
     if careless:
-        request = api.prepare(TABLE, **asked)
-        request.run()
-        ledger.reserve(request.guarantee, note="too late")
+        ready = api.prepare(TABLE, Request(**asked))
+        ready.run()
+        ledger.reserve(ready.guarantee, note="too late")
     else:
         dpcov.release(TABLE, ledger=ledger, **asked).save(folder / f"{os.getpid()}.json")
 

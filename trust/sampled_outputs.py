@@ -14,8 +14,10 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismRefused
-from dpcov.mechanisms.additive import Calibration, coarse, shift_for
+from dpcov.mechanisms.additive import Calibration, coarse
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.published.consistency import shift_for
+from dpcov.published.kinds import NoisyTrace
 from dpcov.rows.sources.rows import Rows
 
 if TYPE_CHECKING:
@@ -138,8 +140,8 @@ def _called(call: Callable[[], Any], moment: SecondMoment, runs: int) -> Outputs
         if made.published is not None:
             matrices[i] = made.noisy()
             relative[i] = made.noisy_mapped() / made.lattice.radius**2
-        if made.published_trace is not None:
-            traces[i] = made.published_trace * made.lattice.step**2
+        if (trace := made.find(NoisyTrace)) is not None:
+            traces[i] = trace.value * made.lattice.step**2
     exact = moment.units.astype(float) * unit
     return Outputs(matrices, traces, refused, exact, unit, None, relative)
 

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpcov
+from dpcov.api.request import Request
 from dpcov.cli import progress
 from dpcov.core.files import reserved
 from dpcov.errors import DpcovError, SourceError
@@ -303,10 +304,8 @@ def lets_go(folder: Path) -> list[str]:
         db.execute("CREATE TABLE t (x0 REAL, x1 REAL)")
         db.executemany("INSERT INTO t VALUES (?, ?)", [(0.5, 1.0)] * 9)
     db.close()
-    request = dpcov.api.prepare(
-        DatabaseTable(path, "t"), schema=X, epsilon=1.0, mechanism="laplace", denoise="none"
-    )
-    request.run()
+    request = Request(schema=X, epsilon=1.0, mechanism="laplace", denoise="none")
+    dpcov.api.prepare(DatabaseTable(path, "t"), request).run()
     with sqlite3.connect(path, timeout=0) as db:
         try:
             db.execute("DELETE FROM t")

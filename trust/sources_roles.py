@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpcov.api.grouped import prepare_by
+from dpcov.api.request import Request
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -142,10 +143,8 @@ def image(data: Any, role: Role, source: DataSource) -> Image:
         if isinstance(data, Summed):
             return _of_sums(data.table, role, schema)
         if role.by is not None:
-            prepared = prepare_by(
-                data, role.by, schema=schema, epsilon=1.0, mechanism="laplace", threads=1
-            )
-            opened = [request.rows for request in prepared.levels.values()]
+            request = Request(schema=schema, epsilon=1.0, mechanism="laplace", threads=1)
+            opened = [level.rows for level in prepare_by(data, role.by, request).levels.values()]
         else:
             opened = [open_rows(data, schema, Conditions.parse(role.where, schema), threads=1)]
     except DpcovError as error:

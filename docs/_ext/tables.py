@@ -311,11 +311,21 @@ def _documented(named: list[tuple[str, Any]], *, members: bool = True) -> str:
     lines = ["```{eval-rst}"]
     for name, value in named:
         if inspect.isclass(value):
-            options = ["   :members:", f"   :exclude-members: {FOREIGN}"] if members else []
+            options = _options(value) if members else []
             lines += [f".. autoclass:: {name}", *options, ""]
         else:
             lines += [f".. autofunction:: {name}", ""]
     return "\n".join([*lines, "```"])
+
+
+def _options(kind: type) -> list[str]:
+    """Return the options that select the public members of a class."""
+    stated = getattr(inspect.getmodule(kind), "PUBLIC_NAMES", None)
+    if stated is None:
+        return ["   :members:", f"   :exclude-members: {FOREIGN}"]
+    fields = getattr(kind, "__dataclass_fields__", {})
+    listed = ", ".join(name for name in stated if name not in fields)
+    return [f"   :members: {listed}", "   :inherited-members:"]
 
 
 def _table(lines: list[list[str]]) -> str:

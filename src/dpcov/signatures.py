@@ -16,7 +16,7 @@ from dpcov.core.envelope import MAX_SIGNATURES, Envelope, opened
 from dpcov.core.files import read_text, require_readable, reserved
 from dpcov.core.printable import shown
 from dpcov.errors import ReleaseError, SignatureError
-from dpcov.releases import LARGEST_FILE
+from dpcov.releases import MAX_FILE_BYTES
 from dpcov.releases.advisories import VOID
 from dpcov.releases.file import from_text
 
@@ -336,7 +336,7 @@ def _reason(envelope: Envelope, key: PublicKey, file: str, name: str) -> str:
 
 
 def _content(file: str | Path) -> str:
-    return read_text(file, "release", ReleaseError, most=LARGEST_FILE)
+    return read_text(file, "release", ReleaseError, most=MAX_FILE_BYTES)
 
 
 def _envelope(content: str, file: str | Path) -> Envelope:
@@ -355,4 +355,4 @@ def _text(envelope: Envelope, file: str | Path) -> str:
 
 
 def _invalid(file: str | Path, error: ValueError) -> ReleaseError:
-    return ReleaseError(f"{shown(file)!r} is no valid release file: {error}.")
+    return ReleaseError(f"{shown(file)!r} is not a valid release file: {error}.")

@@ -12,7 +12,8 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, Laplace, MatrixLaplace, NuclearLaplace, additive
+from dpcov.mechanisms import Gaussian, Laplace, MatrixLaplace, NuclearLaplace
+from dpcov.published.consistency import shift_for
 from dpcov.rows.moment import Lattice
 
 Q = 2**20
@@ -225,7 +226,7 @@ def test_a_relation_by_name_is_guaranteed_as_the_relation(neighbors):
     ("spread", "shift"), [(1.0, 0), (2.0**10, 0), (2.0**11 - 1, 0), (2.0**11, 1), (2.0**40, 30)]
 )
 def test_the_published_lattice_is_2_to_the_minus_10_of_the_noise(spread, shift):
-    assert additive.shift_for(spread) == shift
+    assert shift_for(spread) == shift
 
 
 @each_relation

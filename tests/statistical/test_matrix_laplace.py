@@ -11,6 +11,7 @@ from dpcov.core.entropy import Entropy
 from dpcov.core.samplers.normal import standard_normals
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.mechanisms import additive
+from dpcov.published.consistency import shift_for
 
 C = 2.0**36
 
@@ -207,7 +208,7 @@ def test_draws_at_order_two_follow_that_density():
 
 def correct_bits(law, present, entropy):
     """Return the lowest published bits of a diagonal of noise, or of noise plus one odd row."""
-    shift = additive.shift_for(law.spread)
+    shift = shift_for(law.spread)
     sums = law.sample(entropy).astype(object) + present
     return additive.coarse(sums, shift).diagonal() & 1
 
@@ -264,7 +265,7 @@ def test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts(mon
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 2.0**35])
 def test_what_is_published_is_the_sum_rounded_to_the_coarser_lattice(epsilon):
     law = WishartDifference(3, 2**40 / epsilon)
-    shift = additive.shift_for(law.spread)
+    shift = shift_for(law.spread)
     assert (shift == 0) == (law.scale < 2**11)
     noise = law.sample(Entropy.seeded(9)).astype(object)
     published = additive.coarse(noise + 12345, shift)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.releases.lengths import REACH
+from dpcov.published.norm_histogram import Z_95
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans
@@ -48,7 +48,7 @@ def below_noise(values: Array, deviations: Array) -> Booleans:
         Flags in the same shape.
 
     """
-    return ~(np.abs(values) > REACH * deviations)
+    return ~(np.abs(values) > Z_95 * deviations)
 
 
 def contains_zero(low: Array, high: Array) -> Booleans:

@@ -14,6 +14,7 @@ from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
+from dpcov.releases.coherent import with_other
 from dpcov.releases.dates import length, shown
 from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
@@ -66,6 +67,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     if below is not None and below.any():
         rows = [(name, [*row, flag]) for (name, row), flag in zip(rows, flags(below), strict=True)]
         heads, forms = (*heads, ""), (*forms, "")
+    rows = with_other(release.schema, release.mean(), rows, deviation=len(figures))
     means = Table(heads, rows, title, forms, notes=notes)
     kinds = {
         "covariance": (covariance, "{:.4g}"),

@@ -12,9 +12,10 @@ from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
-from dpcov.denoise.clipped import Clip
-from dpcov.releases import held
-from dpcov.releases.lengths import REACH
+from dpcov.denoise.clipped import ClippingBias
+from dpcov.published import record
+from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
+from dpcov.published.norm_histogram import Z_95
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def correlation_errors(
 
     See `correlation_standard_errors` for the errors and for the releases without errors.
     """
-    held.refuse(release.not_released)
+    record.refuse(release.not_released)
     if release.uninformative or release.noise is None:
         return None
     draws, shaped = reading_generator(generator), Correlations().shaped
@@ -124,7 +125,7 @@ def correlation_errors(
 
 def half_widths(errors: Matrix) -> Matrix:
     """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
-    return np.minimum(REACH * errors, 1.0)
+    return np.minimum(Z_95 * errors, 1.0)
 
 
 def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
@@ -155,13 +156,15 @@ def repeated(release: Release, generator: np.random.Generator) -> Iterator[Relea
     Each simulated release has new noise with the distribution of this release.
     """
     whole = release.mapped(release.second_moment())
-    clip = Clip(release, whole)
+    clip = ClippingBias(release, whole)
     units = (whole - clip.expected()) / release.lattice.step**2
     while True:
         yield _again(release, units, clip, generator)
 
 
-def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
+def _again(
+    release: Release, units: Matrix, clip: ClippingBias, generator: np.random.Generator
+) -> Release:
     """Simulate one release.
 
     Parameters
@@ -172,7 +175,7 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
     units : ndarray, shape (d, d)
         Second moment of the transformed rows, in squared lattice steps.
 
-    clip : Clip
+    clip : ClippingBias
         Clipping bias of the release.
 
     generator : numpy.random.Generator
@@ -184,21 +187,21 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
         Simulated release, denoised by the same method.
 
     """
-    if release.noise is None:
+    matrix = release.find(NoisyMatrix)
+    if matrix is None:
         raise ValueError("the release has no matrix")
-    step = 2.0**-release.shift
-    trace = None
-    if release.trace_noise is not None:
-        trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))
-    again = replace(release, published_trace=trace)
-    if release.count_noise is not None:
+    step, again = 2.0**-matrix.shift, release
+    if (trace := release.find(NoisyTrace)) is not None:
+        value = round(float(np.trace(units)) + trace.noise.simulate(generator))
+        again = again.with_published("trace", replace(trace, value=value))
+    if (count := release.find(NoisyCount)) is not None:
         rows = release.count() * units_per_row(release.schema)
-        again = replace(
-            again, published_count=round(rows + release.count_noise.simulate(generator))
-        )
-    missing = (clip.drawn(generator) + clip.more(generator)) / release.lattice.step**2
-    drawn = units - missing + release.noise.simulate(generator)
-    again = replace(again, published=np.rint(drawn * step).astype(np.int64))
+        value = round(rows + count.noise.simulate(generator))
+        again = again.with_published("count", replace(count, value=value))
+    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
+    drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
+    integers = np.rint(drawn * step).astype(np.int64)
+    again = again.with_published("matrix", replace(matrix, units=integers))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)
 

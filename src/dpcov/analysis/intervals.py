@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +27,7 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.pairwise import assumed
@@ -391,12 +391,12 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    clip = None if release.lengths is None else Clip.of(release)
+    clip = None if release.lengths is None else ClippingBias.of(release, release.second_moment())
     unknown = release.clipped and clip is None
     told = _said(release, clip, level, for_clipped_rows)
     of_means = partial(means_below_noise, release)
     if for_clipped_rows:
-        release = replace(release, lengths=None)
+        release = release.with_published("norms", None)
         ends = _alone(release, asked, level, sampling, draws)
     else:
         found = stated(release, asked, sampling, draws)
@@ -426,14 +426,14 @@ def several_intervals(
 
 
 def _said(
-    release: Release, clip: Clip | None, level: float, for_clipped_rows: bool
+    release: Release, clip: ClippingBias | None, level: float, for_clipped_rows: bool
 ) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
     told = assumed(release) + ((ROUNDING_NOTE,) if hardly_noisy(release) else ())
-    beyond = () if clip is None else (clip.beyond(level),)
+    beyond = () if clip is None else (clip.limits_in_words(level),)
     if for_clipped_rows:
         return (*told, CLIPPED_ROWS_NOTE if release.clipped else NO_CLIPPING_NOTE, *beyond)
-    if clip is not None and clip.unseen:
+    if clip is not None and clip.has_undetectable_tail:
         told += (TAIL_NOTE,)
     return (*told, CLIPPING_BIAS_NOTE, *beyond) if release.clipped and clip is not None else told
 
@@ -524,7 +524,9 @@ class _Slopes:
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
         lengths = self._release.lengths
-        blind = lengths is not None and lengths.hidden  # noise hides the norms of most rows
+        blind = (
+            lengths is not None and lengths.below_noise_level
+        )  # noise hides the norms of most rows
         most = np.maximum(MAX_ERROR_RATIO * deviations, MAX_ERROR_FRACTION * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)

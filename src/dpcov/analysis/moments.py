@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases import held
+from dpcov.published import record
 from dpcov.releases.pairwise import hidden
 
 if TYPE_CHECKING:
@@ -76,9 +76,11 @@ class Moments:
 
 def require_matrix(release: Release) -> None:
     """Raise an error if the release lacks the whole matrix, or if the denoised matrix is 0."""
-    held.refuse(held.directions_reason(release))
-    matrix = release.covariance() if release.has_intercept else release.second_moment()
-    if not matrix.any():
+    record.refuse(record.directions_reason(release))
+    moment = release.second_moment()
+    matrix = release.covariance() if release.has_intercept else moment
+    no_rows = release.has_intercept and moment[-1, -1] <= 0
+    if no_rows or not moment.any() or not matrix.any():
         if hidden(release).all():
             raise ReleaseError(
                 "The noise hides how many rows have a value in each column, so there is nothing to "
@@ -114,7 +116,7 @@ def uncentred(release: Release) -> Matrix:
         The release has no intercept, and the midpoint of some bounds is not 0.
 
     """
-    held.refuse(held.directions_reason(release))
+    record.refuse(record.directions_reason(release))
     if release.has_intercept:
         moments = Moments.of(release)
         means = moments.means / moments.scales

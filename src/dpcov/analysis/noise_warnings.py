@@ -9,8 +9,9 @@ import numpy as np
 from dpcov.analysis.below_noise import too_uncertain
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
-from dpcov.denoise.clipped import Clip
-from dpcov.releases import NoisyCount, held
+from dpcov.denoise.clipped import ClippingBias
+from dpcov.published import record
+from dpcov.published.record import CountEstimate
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     ()
 
     """
-    if reason := held.directions_reason(release):
+    if reason := record.directions_reason(release):
         return (reason,)
     if not release.has_intercept:
         return ()
@@ -117,14 +118,15 @@ def _means_below(release: Release, of_means: Vector) -> Booleans:
 
 def _blind(release: Release) -> bool:
     """Return True if rows might have been clipped and the noise hides the norms of most rows."""
-    return release.clipped and release.lengths is not None and release.lengths.hidden
+    return release.clipped and release.lengths is not None and release.lengths.below_noise_level
 
 
 def tail_warnings(release: Release) -> tuple[str, ...]:
-    """Return a warning if the norm histogram is detectable but the tail is not (`Clip.unseen`)."""
-    if release.lengths is None or release.lengths.hidden:
+    """Return a warning if the norm histogram is detectable but the tail is not."""
+    if release.lengths is None or release.lengths.below_noise_level:
         return ()
-    return (TAIL_WARNING,) if Clip.of(release).unseen else ()
+    bias = ClippingBias.of(release, release.second_moment())
+    return (TAIL_WARNING,) if bias.has_undetectable_tail else ()
 
 
 def deviations(release: Release) -> tuple[float, Vector]:
@@ -158,6 +160,6 @@ def deviations(release: Release) -> tuple[float, Vector]:
     errors = np.concatenate(batches) / t
     counts = errors[:, -1] / t
     means = (errors[:, :-1] - np.outer(counts, encoded)) / max(count, 1.0)
-    best = NoisyCount.of(release)
+    best = CountEstimate.of(release)
     of_count = float(np.sqrt(np.mean(counts**2))) if best is None else best.deviation
     return of_count, np.sqrt(np.mean(means**2, axis=0))

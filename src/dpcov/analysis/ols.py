@@ -27,7 +27,7 @@ from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.releases import held
+from dpcov.published import record
 from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
 from dpcov.releases.persons import dependent, titled
@@ -351,10 +351,10 @@ def ols(
     True
 
     """
-    held.refuse(release.not_released)
+    record.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
-    held.refuse(held.directions_reason(release))
+    record.refuse(record.directions_reason(release))
     if not has_gaps(release.schema):
         require_matrix(release)
     statistic = coefficients_of(target, features)

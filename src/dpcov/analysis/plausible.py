@@ -35,9 +35,11 @@ from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import denoise, left_of_noise
-from dpcov.denoise.clipped import Clip
+from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
-from dpcov.releases import NoisyCount, held
+from dpcov.published import record
+from dpcov.published.kinds import NoisyCount
+from dpcov.published.record import CountEstimate
 from dpcov.releases.pairwise import has_gaps, rows_by_pair
 from dpcov.rows.moment import units_per_row
 
@@ -112,16 +114,16 @@ class PlausibleMoments:
         draws: int = ERROR_DRAWS,
         alone: bool = False,
     ) -> None:
-        held.refuse(held.law_reason(release))
+        record.refuse(record.law_reason(release))
         assert release.noise is not None  # noqa: S101  for type checkers, after the line above
         self._law = release.noise.rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
-        self._count = NoisyCount.of(release)
+        self._count = CountEstimate.of(release)
         self._directions = None if alone else _Directions(release, self._law)
         if self._directions is None:
             self.center = starting_point(release)
-            self._clip = Clip(release, release.mapped(self.center))
+            self._clip = ClippingBias(release, release.mapped(self.center))
         else:
             self.center = release.unmapped(self._directions.center)
             self._clip = self._directions.clip
@@ -184,9 +186,9 @@ class PlausibleMoments:
         noise = self._law.simulate(draws)
         if self._directions is not None:
             noise = self._directions.left(noise)
-        noise -= self._clip.drawn(draws)
+        noise -= self._clip.draw_shape_error(draws)
         noise[-1, -1] = self._count_error(noise, draws)
-        more, rounding = self._clip.more(draws), self._rounding.draw(rounding_draws)
+        more, rounding = self._clip.draw_total_error(draws), self._rounding.draw(rounding_draws)
         whole = self._release.unmapped(noise - more) + rounding
         if self._directions is None:
             return whole, whole
@@ -202,11 +204,12 @@ class PlausibleMoments:
         release, best, t = self._release, self._count, self._release.intercept()
         if release.has_intercept and release.row_count is not None:
             return 0.0
-        if best is None or release.count_noise is None or not release.has_intercept:
+        noisy = release.find(NoisyCount)
+        if best is None or noisy is None or not release.has_intercept:
             return float(noise[-1, -1])
-        of_entry = float(noise[-1, -1]) / t**2
-        own = release.count_noise.simulate(draws) / units_per_row(release.schema)
-        return (best.of_corner * of_entry + (1 - best.of_corner) * own) * t**2
+        of_corner = float(noise[-1, -1]) / t**2
+        own = noisy.noise.simulate(draws) / units_per_row(release.schema)
+        return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
 
 
 class _Directions:
@@ -228,7 +231,7 @@ class _Directions:
         moment = release.mapped(release.with_count(release.second_moment()))
         if release.has_intercept:  # the row-count entry is at least the entry of one row
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
-        self.clip = Clip(release, moment)
+        self.clip = ClippingBias(release, moment)
         self._release, self._law = release, law
         least = MIN_DIRECTION_SNR * np.sqrt(law.diagonal_variance)
         self.center, self._values, self._vectors = _varying(moment, free, least)
@@ -402,8 +405,8 @@ def _plain(release: Release) -> Matrix:
     """Return the noisy second moment plus the expected clipping bias."""
     if release.lengths is None:
         return release.noisy()
-    whole = release if release.denoised is not None else denoise(release, "project")
-    taken = Clip(release, release.mapped(whole.second_moment())).expected()
+    whole = release if release.denoise != "none" else denoise(release, "project")
+    taken = ClippingBias(release, release.mapped(whole.second_moment())).expected()
     return release.unmapped(release.noisy_mapped() + taken)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases import held
+from dpcov.published import record
 from dpcov.releases.pairwise import completed
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Stack:
     @classmethod
     def of(cls, release: Release, matrices: Array) -> Self:
         if not release.has_intercept:
-            held.refuse(held.NO_INTERCEPT)
+            record.refuse(record.NO_INTERCEPT)
         t = release.intercept()
         matrices = completed(release.schema, matrices, t)
         counts = matrices[:, -1, -1] / t**2
@@ -283,14 +283,11 @@ class OfRelease(_Plain):
     def _value(self, release: Release, integers: Array) -> Array | None:
         largest = 2.0**62
         published = np.clip(integers, -largest, largest).astype(np.int64)
-        one = replace(
-            release,
-            published=published,
-            denoise="none",
-            denoised=None,
-            published_count=None,  # the row-count entry of the matrix is the best count
-            count_noise=None,
-        )
+        matrix = release.matrix
+        assert matrix is not None  # noqa: S101  for type checkers: a release without is refused
+        one = release.with_published("matrix", replace(matrix, units=published))
+        one = one.with_published("count", None)  # the matrix contains the best count
+        one = one.with_denoised("none", None)
         try:
             return np.asarray(self.function(one), np.float64).ravel()
         except NotReleasedError:  # this error does not depend on the matrix

@@ -18,7 +18,8 @@ from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
-from dpcov.releases import NoisyCount
+from dpcov.published.recomputed import is_recomputed
+from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
 from dpcov.releases.pairwise import missing_shares
 
@@ -35,6 +36,7 @@ def summary(release: Release) -> Found:
         **carried(release),
         "columns": release.columns,
         "not_released": release.not_released,
+        "guarantee_recomputed": is_recomputed(release),
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
         "count_standard_error": _count_error(release),
@@ -105,6 +107,7 @@ def facts(release: Release) -> Table:
         "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
+        "recomputed": _recomputed(release),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "resolution": _resolution(release),
         "made by": release.made_by(),
@@ -117,6 +120,13 @@ def facts(release: Release) -> Table:
     if release.reproducible:
         found |= {"guarantee": "none", "not protected": "everything"}
     return Table(("", ""), [(name, [fact]) for name, fact in found.items()], words=True)
+
+
+def _recomputed(release: Release) -> str:
+    """Return whether dpcov computed the guarantee again from the noise of the rounds."""
+    if is_recomputed(release):
+        return "yes, the guarantee follows from the noise of all queries in this file"
+    return "not recomputable, because this mechanism does not publish the noise of all its queries"
 
 
 def _resolution(release: Release) -> str:
@@ -165,6 +175,6 @@ def _count_error(release: Release) -> float | None:
     """
     if release.row_count is not None or not release.tells_count:
         return None
-    if (best := NoisyCount.of(release)) is not None:
+    if (best := CountEstimate.of(release)) is not None:
         return best.deviation
     return None if release.noise is None else deviations(release)[0]

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
 from dpcov import denoise as denoising
 from dpcov.api.about import about, file_hash, schema_hash
 from dpcov.api.ledger import About, Ledger, finish_or_warn, require_countable
+from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.ledger_rule import Count as LedgerCount
-from dpcov.core.parameters import Count, checked
+from dpcov.core.parameters import Count
 from dpcov.core.privacy import (
-    Budget,
     BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
     PureDP,
-    budget_from,
     budget_warnings,
-    neighbors_named,
 )
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
@@ -44,13 +41,10 @@ from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.rows import Rows
 from dpcov.rows.sources.sql import table_of
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """Checked request for a release. No data was read and no budget was spent.
+class PreparedRelease:
+    """Release that is ready to run. No cell was read and no budget was spent.
 
     Attributes
     ----------
@@ -66,23 +60,17 @@ class Request:
     laws : WithCount
         Noise distributions, calibrated before dpcov records the budget.
 
-    method : str
-        Method that denoises the release.
-
-    seed : int or None
-        Seed for tests.
-
-    where : tuple of str
-        Conditions on the rows.
+    request : Request
+        Request of the user.
 
     ledger : Ledger or None
         Ledger that records the budget.
 
-    dataset : str or None
-        Data set in the ledger.
+    where : tuple of str
+        Conditions on the rows.
 
     part_of : str or None
-        Column of a grouped release, if this request is a part of one.
+        Column of a grouped release, if this release is a part of one.
 
     about : About
         Description of the release for the ledger.
@@ -93,11 +81,9 @@ class Request:
     mechanism: Mechanism
     reason: str
     laws: WithCount
-    method: Method
-    seed: int | None
-    where: tuple[str, ...] = ()
+    request: Request
     ledger: Ledger | None = None
-    dataset: str | None = None
+    where: tuple[str, ...] = ()
     part_of: str | None = None  # the column of a grouped release, which records the spend of all
     about: About = field(default_factory=About)
 
@@ -116,8 +102,7 @@ class Request:
         Raises
         ------
         LedgerError
-            The request is a part of a grouped release. The grouped request records the budget of
-            all parts.
+            The release is a part of a grouped release, which records the budget of all parts.
 
         """
         made, entry = self.draw()
@@ -135,7 +120,7 @@ class Request:
         Raises
         ------
         LedgerError
-            The request is a part of a grouped release.
+            The release is a part of a grouped release.
 
         """
         if self.part_of is not None:
@@ -169,7 +154,8 @@ class Request:
 
     def _draw(self) -> Release:
         """Make and denoise the release, and close the data source."""
-        entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
+        seed = self.request.seed
+        entropy = Entropy.system() if seed is None else Entropy.seeded(seed)
         with closing(self.rows) as rows:
             rows.read()
             made = count.run(self.mechanism, rows, self.laws, entropy)
@@ -179,7 +165,7 @@ class Request:
         if self.rows.caveat:
             told["not_protected"] = self.rows.caveat
         made = replace(made, provenance={**made.provenance, **told})
-        return denoising.denoise(made, self.method, generator=simulation_generator(self.seed))
+        return denoising.denoise(made, self.request.denoise, generator=simulation_generator(seed))
 
     def book(self, guarantee: Guarantee, *, note: str, mu: float | None) -> int | None:
         """Record a guarantee in the ledger, if there is one, and refuse a seeded release.
@@ -203,16 +189,113 @@ class Request:
         """
         if self.ledger is None:
             return None
-        if self.seed is not None:
+        if self.request.seed is not None:
             raise LedgerError(
                 "A seeded release is not private and can't be booked. "
                 "Leave out the seed or the ledger."
             )
-        return self.ledger.reserve(guarantee, dataset=self.dataset, note=note, mu=mu)
+        return self.ledger.reserve(guarantee, dataset=self.request.dataset, note=note, mu=mu)
 
 
-@checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
-def prepare(
+def prepare(data: Any, request: Request) -> PreparedRelease:
+    """Check a request for a release of a table from public information (see `release`)."""
+    warn_of(request)
+    data = table_of(data, request.table, request.trust_views)
+    described = about(data, request)
+    return prepare_rows(_opened(data, request), request, described)
+
+
+def warn_of(request: Request) -> None:
+    """Warn of a large budget and of a former mechanism, at the caller of the caller's caller."""
+    for sentence in budget_warnings(request.budget):
+        warnings.warn(sentence, BudgetWarning, stacklevel=4)
+    if request.mechanism in RETIRED_MECHANISMS:
+        instead = RETIRED_MECHANISMS[request.mechanism].name
+        sentence = f"{request.mechanism} is no more: {instead} takes its place."
+        warnings.warn(sentence, stacklevel=4)
+
+
+def _opened(data: Any, request: Request) -> Rows:
+    """Open the data of a request with its schema and its conditions."""
+    if request.schema is None and not holds_sums(data):  # only here: a stream can open only once
+        data = open_source(data, FileOptions(), _names_of(data, request))
+    schema = request.declared_schema(data)
+    if schema.by is not None:
+        raise SchemaError(
+            f"The schema asks for one release for each level of {schema.by!r}: use "
+            "dpcov.release_by, or leave out by."
+        )
+    conditions = Conditions.parse(request.where, schema)
+    refuse_conditions(conditions, request.relation)
+    summed = PartialMoment.load(Path(data)) if holds_sums(data) else data
+    if isinstance(summed, PartialMoment):
+        return summed.seen(schema, conditions)
+    return open_rows(data, schema, conditions, threads=request.threads)
+
+
+def _names_of(data: Any, request: Request) -> tuple[str, ...]:
+    """Return the names of the columns of a list of rows, or () for any other table."""
+    if not is_list(data):
+        return ()
+    if request.n_features:
+        return column_names(request.n_features)
+    return names_by_bounds(request.lower, request.upper)
+
+
+def prepare_rows(rows: Rows, request: Request, described: About) -> PreparedRelease:
+    """Choose and calibrate the mechanism of a request for opened rows."""
+    budget, relation = request.budget, request.relation
+    refuse_rows(rows.schema, relation)
+    if relation == Neighbors.REPLACE_ONE:
+        rows.require_countable()
+    ledger = request.opened_ledger
+    with_mu = _needs_mu(ledger, request)
+    mechanism, reason, laws = _chosen(rows, request, with_mu)
+    require_answerable(mechanism, rows)
+    per_row = units_per_row(rows.schema)
+    laws = laws or calibrated(mechanism, rows.lattice(), budget, relation, per_row, with_mu=with_mu)
+    require_enough(mechanism, rows, laws)
+    if mechanism.passes > 1:
+        rows.require_rereadable()
+    described = replace(described, schema_sha256=schema_hash(rows.schema))
+    return PreparedRelease(
+        rows, mechanism, reason, laws, request, ledger, rows.where, about=described
+    )
+
+
+def _needs_mu(ledger: Ledger | None, request: Request) -> bool:
+    """Return True if the ledger needs Gaussian noise with a known mu for this budget."""
+    if ledger is None:
+        return False
+    account = ledger.account(request.dataset)
+    if isinstance(request.budget, PureDP):
+        require_countable(account, request.budget, None)
+        return False
+    return account.count == LedgerCount.GAUSSIAN
+
+
+def _chosen(rows: Rows, request: Request, with_mu: bool) -> tuple[Mechanism, str, WithCount | None]:
+    """Return the mechanism, the reason for it, and its noise distributions if they are known."""
+    named, options = request.named_mechanism, request.mechanism_options
+    if named is not None:
+        return named, "asked for", None
+    # Only mechanisms that do not transform the rows have the option `radius`.
+    again = rows.rereadable and "radius" not in options
+    choice = choose(
+        rows.schema,
+        request.budget,
+        request.relation,
+        goal=request.goal,
+        rereadable=again,
+        with_mu=with_mu,
+    )
+    if not options:
+        return choice.mechanism, choice.reason, choice.laws
+    fields = asdict(choice.mechanism) | options  # type: ignore[call-overload]
+    return mechanism_named(choice.mechanism.name, **fields), choice.reason, None
+
+
+def release(
     data: Any,
     *,
     ledger: Ledger | str | Path | None = None,
@@ -240,137 +323,7 @@ def prepare(
     year: int | None = None,
     purpose: str | None = None,
     **options: Unpack[MechanismOptions],
-) -> Request:
-    """Check a request for a release from public information (see `release`)."""
-    budget = budget_from(epsilon, delta, rho)
-    for sentence in budget_warnings(budget):
-        warnings.warn(sentence, BudgetWarning, stacklevel=4)
-    relation = neighbors_named(neighbors)
-    fields: dict[str, Any] = dict(options)
-    if isinstance(radius, str):  # private or public: an option of the mechanism
-        fields["radius"], radius = radius, None
-    if mechanism in RETIRED_MECHANISMS:
-        instead = RETIRED_MECHANISMS[mechanism].name
-        warnings.warn(f"{mechanism} is no more: {instead} takes its place.", stacklevel=4)
-    named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
-    data = table_of(data, table, trust_views)
-    described = about(data, schema, year, purpose)
-    if schema is None and not holds_sums(data):  # only here, because a stream can open only once
-        data = open_source(data, FileOptions(), _names_of(data, lower, upper, n_features))
-    resolved = _schema(data, schema, lower, upper, missing, radius, intercept).with_rows(rows)
-    _require_width(resolved, n_features)
-    if resolved.by is not None:
-        raise SchemaError(
-            f"The schema asks for one release for each level of {resolved.by!r}: use "
-            "dpcov.release_by, or leave out by."
-        )
-    conditions = Conditions.parse(where, resolved)
-    refuse_conditions(conditions, relation)
-    summed = PartialMoment.load(Path(data)) if holds_sums(data) else data
-    if isinstance(summed, PartialMoment):
-        opened: Rows = summed.seen(resolved, conditions)
-    else:
-        opened = open_rows(data, resolved, conditions, threads=threads)
-    refuse_rows(opened.schema, relation)
-    if relation == Neighbors.REPLACE_ONE:
-        opened.require_countable()
-    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    with_mu = counts_gaussian(book, dataset, budget)
-    if named is None:
-        # Only mechanisms that do not transform the rows have the option `radius`.
-        again = opened.rereadable and "radius" not in fields
-        choice = choose(
-            opened.schema, budget, relation, goal=goal, rereadable=again, with_mu=with_mu
-        )
-        chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
-        if fields:
-            laws = None
-            chosen = mechanism_named(chosen.name, **asdict(chosen) | fields)  # type: ignore[call-overload]
-    else:
-        chosen, reason, laws = named, "asked for", None
-    require_answerable(chosen, opened)
-    per_row = units_per_row(opened.schema)
-    laws = laws or calibrated(chosen, opened.lattice(), budget, relation, per_row, with_mu=with_mu)
-    require_enough(chosen, opened, laws)
-    if chosen.passes > 1:
-        opened.require_rereadable()
-    described = replace(described, schema_sha256=schema_hash(opened.schema))
-    return Request(
-        opened,
-        chosen,
-        reason,
-        laws,
-        denoise,
-        seed,
-        opened.where,
-        book,
-        dataset,
-        about=described,
-    )
-
-
-def counts_gaussian(ledger: Ledger | None, dataset: str | None, budget: Budget) -> bool:
-    """Return True if the ledger needs Gaussian noise with a known mu for this budget.
-
-    Parameters
-    ----------
-    ledger : Ledger or None
-        Ledger of the release.
-
-    dataset : str or None
-        Data set in the ledger.
-
-    budget : Budget
-        Budget of the release.
-
-    Returns
-    -------
-    bool
-        True for a budget with a delta or a rho in a ledger that counts Gaussian noise.
-
-    Raises
-    ------
-    LedgerError
-        The ledger counts Gaussian noise and has no reserve for a pure budget.
-
-    """
-    if ledger is None:
-        return False
-    account = ledger.account(dataset)
-    if isinstance(budget, PureDP):
-        require_countable(account, budget, None)
-        return False
-    return account.count == LedgerCount.GAUSSIAN
-
-
-def taking(prepare: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Give a function the signature of the function that it calls.
-
-    Readers and type checkers then see all arguments of the function.
-
-    Parameters
-    ----------
-    prepare : callable
-        Function with the signature.
-
-    Returns
-    -------
-    callable
-        Decorator.
-
-    """
-
-    def told(function: Callable[..., R]) -> Callable[P, R]:
-        own = signature(function)
-        taken = signature(prepare).replace(return_annotation=own.return_annotation)
-        function.__signature__ = taken  # type: ignore[attr-defined]
-        return function
-
-    return told
-
-
-@taking(prepare)
-def release(data: Any, **asked: Any) -> Release:
+) -> Release:
     """Release the second moment of a table with differential privacy.
 
     The release contains the noisy second moment, from which you compute means, covariances,
@@ -508,52 +461,5 @@ def release(data: Any, **asked: Any) -> Release:
     True
 
     """
-    return prepare(data, **asked).run()
-
-
-def _names_of(
-    data: Any, lower: Bounds | None, upper: Bounds | None, n_features: int | None
-) -> tuple[str, ...]:
-    """Return the names of the columns of a list of rows, or () for any other table."""
-    if not is_list(data):
-        return ()
-    return column_names(n_features) if n_features else names_by_bounds(lower, upper)
-
-
-def _require_width(schema: Schema, n_features: int | None) -> None:
-    """Refuse a schema with a number of columns other than `n_features`."""
-    if n_features is not None and n_features != len(schema.columns):
-        raise SchemaError(
-            f"n_features is {n_features}, but there are {len(schema.columns)} columns. Leave out "
-            "n_features, or give the table and bounds that it is for."
-        )
-
-
-def _schema(
-    data: Any,
-    schema: Schema | str | Path | None,
-    lower: Bounds | None,
-    upper: Bounds | None,
-    missing: NumberRule | None,
-    radius: float | None,
-    intercept: float | None,
-) -> Schema:
-    if schema is None:
-        if lower is None or upper is None:
-            raise SchemaError(
-                "The table has no bounds. Give a schema, or lower and upper as public bounds of "
-                "the columns; bounds from the data would disclose single rows."
-            )
-        resolved = Schema.from_bounds(lower, upper, data.names, missing)
-    else:
-        if lower is not None or upper is not None:
-            raise SchemaError("Give either a schema, or lower and upper, not both.")
-        if missing is not None:
-            raise SchemaError(
-                "The schema says what missing cells mean. Leave out missing, or state it in the "
-                "columns of the schema."
-            )
-        resolved = schema if isinstance(schema, Schema) else Schema.load(schema)
-    changes = {"radius": radius, "intercept": intercept}
-    given = {name: value for name, value in changes.items() if value is not None}
-    return Schema.parse(resolved.model_dump() | given) if given else resolved
+    asked = locals().copy()  # the arguments: no other name exists yet
+    return prepare(asked.pop("data"), Request(**asked)).run()

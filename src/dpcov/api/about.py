@@ -6,7 +6,6 @@ import json
 import os
 import re
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.api.ledger import About
@@ -15,6 +14,7 @@ from dpcov.errors import LedgerError
 from dpcov.rows.sources.sql import LINK_PREFIX, DatabaseTable
 
 if TYPE_CHECKING:
+    from dpcov.api.request import Request
     from dpcov.rows.schema import Schema
 
 # Host, port and database of a link. Anything else could contain a password.
@@ -23,9 +23,7 @@ LARGEST_PURPOSE = 1000  # characters; a purpose is a sentence or two
 YEARS = range(1, 10_000)
 
 
-def about(
-    data: Any, schema: Schema | str | Path | None, year: int | None, purpose: str | None
-) -> About:
+def about(data: Any, request: Request) -> About:
     """Describe a release for the ledger.
 
     Parameters
@@ -33,14 +31,8 @@ def about(
     data : object
         Table, as the caller gave it.
 
-    schema : Schema, str, Path or None
-        Schema, as the caller gave it.
-
-    year : int or None
-        Year of the data.
-
-    purpose : str or None
-        Purpose of the release.
+    request : Request
+        Request for the release.
 
     Returns
     -------
@@ -53,6 +45,7 @@ def about(
         The year is no year, or the purpose is too long.
 
     """
+    year, purpose, schema = request.year, request.purpose, request.schema
     if year is not None and year not in YEARS:
         raise LedgerError(f"The year must be a whole number from 1 to 9999, not {year!r}.")
     if purpose is not None and len(purpose) > LARGEST_PURPOSE:

@@ -4,39 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from dpcov.api import Request, prepare
+from dpcov.api import PreparedRelease, prepare_rows, warn_of
 from dpcov.api.about import about, file_hash, schema_hash
 from dpcov.api.ledger import Ledger
-from dpcov.core.parameters import Count, checked
+from dpcov.api.request import Request
+from dpcov.core.parameters import Count, check
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
     Budget,
-    BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
     PureDP,
-    budget_from,
-    budget_warnings,
     exact,
-    neighbors_named,
     round_down,
 )
 from dpcov.denoise import Method
-from dpcov.errors import BudgetError, SchemaError
+from dpcov.errors import BudgetError, ReleaseError, SchemaError
 from dpcov.mechanisms import MechanismOptions
 from dpcov.mechanisms.choice import Goal
-from dpcov.releases import Group, Release
+from dpcov.published.record import Group
+from dpcov.releases import Release
 from dpcov.rows.schema import Ignored, Schema
-from dpcov.rows.sources import open_source
+from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.base import refuse_rows
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
 from dpcov.rows.sources.kept import Kept
@@ -52,33 +49,27 @@ MAX_GROUPED_EPSILON = 1000  # with a delta, e^(epsilon / 2) must fit into a floa
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedRequest:
-    """Checked requests for all categories of a column. No data was read and no budget was spent.
+class PreparedGroups:
+    """Releases for all categories of a column that are ready to run.
+
+    No cell was read and no budget was spent.
 
     Attributes
     ----------
     by : str
         Name of the column.
 
-    levels : mapping of str to Request
-        Request for each category.
+    levels : mapping of str to PreparedRelease
+        Release of each category.
 
     together : Guarantee
         Guarantee of all releases together, which the ledger records.
 
-    ledger : Ledger or None
-        Ledger of the release.
-
-    dataset : str or None
-        Data set in the ledger.
-
     """
 
     by: str
-    levels: Mapping[str, Request]
+    levels: Mapping[str, PreparedRelease]
     together: Guarantee
-    ledger: Ledger | None = None
-    dataset: str | None = None
 
     @property
     def mu(self) -> float | None:
@@ -87,7 +78,7 @@ class GroupedRequest:
         Under add-remove a row changes one release. Under replace-one a row changes one release by
         two steps, or two releases by one step each.
         """
-        mus = [request.laws.mu for request in self.levels.values()]
+        mus = [prepared.laws.mu for prepared in self.levels.values()]
         if any(mu is None for mu in mus):
             return None
         return max(mu for mu in mus if mu is not None) * self.together.neighbors.sides
@@ -111,52 +102,27 @@ class GroupedRequest:
         note = f"{some.mechanism.name} by {self.by}"
         entry = some.book(self.together, note=note, mu=self.mu)
         return {
-            level: replace(request._draw(), group=Group(self.by, level, self.together))
-            for level, request in self.levels.items()
+            level: replace(prepared._draw(), group=Group(self.by, level, self.together))
+            for level, prepared in self.levels.items()
         }, entry
 
     def finish(
         self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
     ) -> None:
-        """Record in the ledger that all releases are finished (see `Request.finish`)."""
+        """Record in the ledger that all releases are finished (see `PreparedRelease.finish`)."""
         self._some.finish(entry, hashes, schema=schema)
 
     @property
-    def _some(self) -> Request:
-        """The request of one category, with the ledger of all."""
-        return replace(next(iter(self.levels.values())), ledger=self.ledger, dataset=self.dataset)
+    def _some(self) -> PreparedRelease:
+        """Release of one category, with the ledger of all."""
+        return next(iter(self.levels.values()))
 
 
-@checked("epsilon", "delta", "rho", "neighbors")
-def prepare_by(
-    data: Any,
-    by: str | None = None,
-    /,  # mechanisms have options of their own called `by`
-    *,
-    schema: Schema | str | Path,
-    ledger: Ledger | str | Path | None = None,
-    dataset: str | None = None,
-    table: str | None = None,
-    trust_views: bool = False,
-    where: str | Sequence[str] = (),
-    rows: Count | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    mechanism: str = "auto",
-    goal: Goal = "all",
-    neighbors: Neighbors | NeighborsName = "add-remove",
-    radius: float | Literal["private", "public"] | None = None,
-    intercept: float | None = None,
-    denoise: Method = "shrink",
-    threads: Count | None = None,
-    seed: int | None = None,
-    year: int | None = None,
-    purpose: str | None = None,
-    **options: Unpack[MechanismOptions],
-) -> GroupedRequest:
+def prepare_by(data: Any, by: str | None, request: Request) -> PreparedGroups:
     """Check a request for grouped releases from public information (see `release_by`)."""
-    whole = (schema if isinstance(schema, Schema) else Schema.load(schema)).with_rows(rows)
+    check("schema", request.schema, Schema | str | Path, ReleaseError)
+    warn_of(request)
+    whole = request.declared_schema()
     by = whole.by if by is None else by
     if by is None:
         raise SchemaError(
@@ -167,55 +133,41 @@ def prepare_by(
     except ValueError as error:
         text = str(error)
         raise SchemaError(text if text.endswith("?") else f"{text}.") from None
-    together = Guarantee(budget_from(epsilon, delta, rho), neighbors_named(neighbors))
-    conditions = Conditions.parse(where, whole)
-    refuse_conditions(conditions, together.neighbors)
-    refuse_rows(whole, together.neighbors)
-    data = table_of(data, table, trust_views)
-    described = about(data, schema, year, purpose)
+    conditions = Conditions.parse(request.where, whole)
+    refuse_conditions(conditions, request.relation)
+    refuse_rows(whole, request.relation)
+    data = table_of(data, request.table, request.trust_views)
+    described = about(data, request)
     source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
     source = rows_meeting(source, conditions)
     Rows(whole, source)  # refuses columns that do not fit the schema
     if not is_spark(source):  # one reading serves all categories, so each row has one category
         source = Kept(source, whole, once=True)
-    parts = {**whole.columns, by: Ignored()}
-    file = whole.file.model_dump(exclude={"rows"})  # this number is for the whole table
-    document = whole.model_dump() | {"columns": parts, "by": None, "file": file}
-    level_schema = Schema.parse(document)
-    share = budget_of_level(together.budget, together.neighbors)
-    for sentence in budget_warnings(together.budget):
-        warnings.warn(sentence, BudgetWarning, stacklevel=4)
-    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    with warnings.catch_warnings():  # one warning is enough for all levels
-        warnings.simplefilter("ignore", BudgetWarning)
-        levels = {
-            label: prepare(
-                FilteredSource(source, Level(by, column, code, whole.missing)),
-                schema=level_schema,
-                ledger=book,  # determines the noise; the grouped request records the budget
-                dataset=dataset,
-                neighbors=Neighbors.ADD_REMOVE,
-                mechanism=mechanism,
-                goal=goal,
-                radius=radius,
-                intercept=intercept,
-                denoise=denoise,
-                seed=None if seed is None else seed + code,
-                threads=threads,
-                **asdict(share),
-                **options,
-            )
-            for code, label in enumerate(column.labels)
-        }
     described = replace(described, schema_sha256=schema_hash(whole))
-    own = {"where": conditions.texts, "part_of": by, "ledger": None, "about": described}
-    told = {level: replace(one, **own) for level, one in levels.items()}  # type: ignore[arg-type]
-    if all(isinstance(one.guarantee.budget, PureDP) for one in told.values()):
-        together = replace(together, budget=pure_part(together.budget))
-    return GroupedRequest(by, told, together, book, dataset)
+    columns = {**whole.columns, by: Ignored()}
+    file = whole.file.model_dump(exclude={"rows"})  # this number is for the whole table
+    schema = Schema.parse(whole.model_dump() | {"columns": columns, "by": None, "file": file})
+    levels, of_level = {}, _request_of_level(request)
+    for code, label in enumerate(column.labels):
+        level = FilteredSource(source, Level(by, column, code, whole.missing))
+        rows = open_rows(level, schema, threads=request.threads)
+        seed = None if request.seed is None else request.seed + code
+        prepared = prepare_rows(rows, replace(of_level, seed=seed), described)
+        levels[label] = replace(prepared, where=conditions.texts, part_of=by, about=described)
+    together = request.budget
+    if all(isinstance(one.guarantee.budget, PureDP) for one in levels.values()):
+        together = pure_part(together)
+    return PreparedGroups(by, levels, Guarantee(together, request.relation))
 
 
-@checked("epsilon", "delta", "rho", "neighbors")
+def _request_of_level(request: Request) -> Request:
+    """Return the request for one category, with its part of the budget under add-remove."""
+    share = asdict(budget_of_level(request.budget, request.relation))
+    none = {"epsilon": None, "delta": None, "rho": None}
+    ledger = request.opened_ledger
+    return replace(request, neighbors=Neighbors.ADD_REMOVE, ledger=ledger, **{**none, **share})
+
+
 def release_by(  # type: ignore[misc]  # an option is called `by`, too
     data: Any,
     by: str | None = None,
@@ -278,14 +230,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     rows : int, optional
         Public number of rows for ``replace-one``, as in `release`.
 
-    epsilon : float, optional
-        Epsilon of the budget.
-
-    delta : float, optional
-        Delta of the budget, together with `epsilon`.
-
-    rho : float, optional
-        Budget for zero-concentrated differential privacy, instead of `epsilon`.
+    epsilon, delta, rho : float, optional
+        Budget of all releases together, as in `release`.
 
     mechanism : str, default 'auto'
         Mechanism of the releases, as in `release`.
@@ -350,31 +296,8 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     {'a': 3, 'b': 5}
 
     """
-    return prepare_by(
-        data,
-        by,
-        schema=schema,
-        ledger=ledger,
-        dataset=dataset,
-        table=table,
-        trust_views=trust_views,
-        where=where,
-        rows=rows,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        mechanism=mechanism,
-        goal=goal,
-        neighbors=neighbors,
-        radius=radius,
-        intercept=intercept,
-        denoise=denoise,
-        threads=threads,
-        seed=seed,
-        year=year,
-        purpose=purpose,
-        **options,
-    ).run()
+    asked = locals().copy()  # the arguments: no other name exists yet
+    return prepare_by(asked.pop("data"), asked.pop("by"), Request(**asked)).run()
 
 
 def pure_part(budget: Budget) -> Budget:

@@ -25,6 +25,7 @@ from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import example, say, warn_if_seeded
 from dpcov.cli.output import require_writable, safe_streams, written
+from dpcov.cli.passport import app as passport_app
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import migrate, schema
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(plan_app)
 app.add_typer(report_app)
+app.add_typer(passport_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)
 app.add_typer(key_app, name="key")
@@ -164,6 +166,7 @@ def release(
     from dpcov.analysis.summary import large_delta
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
+    from dpcov.api.request import Request
     from dpcov.cli.progress import reading
     from dpcov.core.envelope import largest_signed
     from dpcov.core.files import reserved
@@ -172,34 +175,36 @@ def release(
     from dpcov.rows.schema import Schema
 
     declared = Schema.load(schema)
-    asked: dict[str, Any] = {
-        "schema": declared,
-        "ledger": ledger,
-        "dataset": dataset,
-        "table": table,
-        "trust_views": trust_views,
-        "where": where or (),
-        "rows": rows,
-        "epsilon": epsilon,
-        "delta": delta,
-        "rho": rho,
-        "mechanism": mechanism,
-        "goal": goal,
-        "neighbors": neighbors,
-        "denoise": denoise,
-        "threads": threads,
-        "seed": seed,
-        "year": year,
-        "purpose": purpose,
-        **dict(map(_option, option or [])),
-    }
-    grouped = None if by is None and declared.by is None else prepare_by(data, by, **asked)
-    requests = {"": prepare(data, **asked)} if grouped is None else grouped.levels
+    stated = dict(map(_option, option or []))
+    request = Request(
+        schema=declared,
+        ledger=ledger,
+        dataset=dataset,
+        table=table,
+        trust_views=trust_views,
+        where=where or (),
+        rows=rows,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        goal=goal,
+        neighbors=neighbors,
+        radius=stated.pop("radius", None),
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+        year=year,
+        purpose=purpose,
+        options=stated,
+    )
+    grouped = None if by is None and declared.by is None else prepare_by(data, by, request)
+    levels = {"": prepare(data, request)} if grouped is None else grouped.levels
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
-    request = next(iter(requests.values()))
+    prepared = next(iter(levels.values()))
     signer = None if sign is None else _signer(sign, passphrase_file)  # before the spend
     inputs = [path for path in (Path(data), schema, ledger, sign) if path is not None]
-    space = largest_file(request.rows.schema, request.rows.lattice().dimension)
+    space = largest_file(prepared.rows.schema, prepared.rows.lattice().dimension)
     if signer is not None:
         space = largest_signed(space)
     hushed = quiet or as_json
@@ -213,9 +218,9 @@ def release(
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
         say(f"note: {CHECK_HINT}", hushed or not sys.stdout.isatty())
-        say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
+        say(f"mechanism: {prepared.mechanism.name} ({prepared.reason})", hushed)
         sys.stdout.flush()
-        asking = request if grouped is None else grouped
+        asking = prepared if grouped is None else grouped
         with reading():
             made, entry = asking.draw()
         asking.finish(entry, _save(made, outputs, signer), schema=shown(schema))
@@ -223,10 +228,10 @@ def release(
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
         if as_json:
-            book = asking.ledger
+            book = prepared.ledger
             left = None if book is None else book.account(dataset).left
             files = {level: str(place) for level, place in places.items()}
-            facts: dict[str, Any] = {"reason": request.reason, "files": files, "left": left}
+            facts: dict[str, Any] = {"reason": prepared.reason, "files": files, "left": left}
             facts["budget_warnings"] = warned
             facts["signatures"] = [] if signer is None else [signer.public.fingerprint]
             print(json_text(document(one, mechanism=one.mechanism, **facts)))
@@ -298,12 +303,11 @@ def _text(release: Release, signer: PrivateKey | None, indent: int | None = 1) -
 
 def _option(stated: str) -> tuple[str, Any]:
     """Split NAME=VALUE. A value is text unless it is a number, true or false."""
-    import inspect
-
-    from dpcov.api import prepare
+    from dpcov.api.request import Request
+    from dpcov.core.parameters import kinds_of
 
     name, sign, value = stated.partition("=")
-    taken = inspect.signature(prepare).parameters.keys() - {"radius"}
+    taken = {"data", *kinds_of(Request)} - {"radius"}
     if not sign or not name.isidentifier() or name in taken:
         raise MechanismError(
             f"--set {stated!r} is not valid. Write --set NAME=VALUE; `dpcov mechanisms` lists "

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from dpcov.core.envelope import EnvelopeDocument
 from dpcov.releases.file import ReleaseDocument
+from dpcov.report.passport import Passport
 from dpcov.rows.schema import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -17,6 +18,7 @@ DOCUMENT_MODELS: dict[str, type[BaseModel]] = {
     "schema": Schema,
     "release": ReleaseDocument,
     "signed-release": EnvelopeDocument,
+    "passport": Passport,
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -23,7 +23,6 @@ from typing import (
     ParamSpec,
     TypeVar,
     Union,
-    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -109,37 +108,56 @@ def check(name: str, value: object, kind: Any, failure: type[DpcovError]) -> Non
     _require(named(name), value, kind, failure)
 
 
-def checked(*elsewhere: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks the arguments of every call against the annotations.
+@cache
+def kinds_of(owner: Any) -> dict[str, Any]:
+    """Return the annotation of each argument of a function, or of each field of a class."""
+    hints = get_type_hints(owner, include_extras=True)
+    return {name: kind for name, kind in hints.items() if name != "return"}
 
-    The decorated function also refuses an unknown argument name and suggests the nearest known
-    name. Options of an unpacked dictionary (``**options: Unpack[...]``) count as arguments of the
-    function.
+
+def check_arguments(
+    owner: Any,
+    given: Mapping[str, object],
+    *,
+    elsewhere: Iterable[str] = (),
+    known: Iterable[str] = (),
+    spell: Callable[[str], str] = named,
+) -> None:
+    """Raise an error if an argument has no annotation, or does not match its annotation.
 
     Parameters
     ----------
-    *elsewhere : str
+    owner : callable or type
+        Function or class with the annotations.
+    given : mapping of str to object
+        Values of the arguments.
+    elsewhere : iterable of str
         Names of arguments that another function checks.
-
-    Returns
-    -------
-    callable
-        Decorator.
+    known : iterable of str
+        Further names that the message about an unknown name can suggest.
+    spell : callable
+        Function that returns the spelling of a name in messages.
 
     """
+    kinds = kinds_of(owner)
+    for name, value in given.items():
+        if name not in kinds:
+            near = did_you_mean(name, {*kinds, *known} - {name})
+            raise MechanismError(f"There is no option {name!r}{near}")
+        if name not in elsewhere:
+            _require(spell(name), value, kinds[name], ReleaseError)
+
+
+def checked(*elsewhere: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that checks the arguments of every call (see `check_arguments`)."""
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
         names = tuple(signature(function).parameters)
 
         @wraps(function)
         def call(*args: P.args, **given: P.kwargs) -> R:
-            kinds = _arguments(function)
-            for name, value in {**dict(zip(names, args, strict=False)), **given}.items():
-                if name not in kinds:
-                    raise MechanismError(f"There is no option {name!r}{did_you_mean(name, kinds)}")
-                if name not in elsewhere:
-                    spelt = named(name) if name in names else name
-                    _require(spelt, value, kinds[name], ReleaseError)
+            stated = {**dict(zip(names, args, strict=False)), **given}
+            check_arguments(function, stated, elsewhere=elsewhere)
             return function(*args, **given)
 
         return call
@@ -164,7 +182,7 @@ def check_fields(options: Any) -> None:
         A field does not match its annotation.
 
     """
-    kinds = _kinds(options.__class__)
+    kinds = kinds_of(options.__class__)
     for field in fields(options):
         value = getattr(options, field.name)
         _require(field.name, value, kinds[field.name], MechanismError)
@@ -212,19 +230,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     near = get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else "."
-
-
-@cache
-def _kinds(owner: Any) -> dict[str, Any]:
-    return get_type_hints(owner, include_extras=True)
-
-
-@cache
-def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotation of each argument by name, with unpacked options first."""
-    own = {name: kind for name, kind in _kinds(function).items() if name != "return"}
-    unpacked = [own.pop(name) for name, kind in list(own.items()) if get_origin(kind) is Unpack]
-    return {name: kind for one in unpacked for name, kind in _kinds(*get_args(one)).items()} | own
 
 
 def _require(name: str, value: object, kind: Any, failure: type[DpcovError]) -> None:

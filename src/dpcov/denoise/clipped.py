@@ -1,10 +1,16 @@
-"""What a clip at a radius took from a second moment, as counts of rows by length tell.
+"""The clipping bias of a second moment, estimated from the noisy norm histogram.
 
-Their counts tell how much length, T1, and squared length, T2, was taken in all (`Lengths`), not
-along which directions. It is expected where all rows are: as a share of the moment about the mean.
-It may as well lie along single columns: of T2 a column may have more or less than its part, by
-`UNLIKE`. From the sums it may take all of T1 to one side, which moves means. The same law says what
-a wider radius is worth to the mechanism that chooses it.
+The norm histogram estimates two totals (`NormHistogram`): T1, the norm that clipping removed from
+all rows together, and T2, the squared norm. It does not show the directions of the loss.
+
+The estimate assumes that the lost second moment has the shape of the estimated centered second
+moment. The true loss can differ from this shape:
+
+- Along a single column, the loss can be larger or smaller than its fraction of T2. The standard
+  deviation of this difference is set by `COLUMN_LOSS_RELATIVE_SD`.
+- All of T1 can lie on one side of a mean, which shifts the mean.
+
+The mechanism uses the same model when it chooses the clipping radius.
 """
 
 from __future__ import annotations
@@ -14,139 +20,235 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.releases.lengths import Taken
+from dpcov.published.norm_histogram import ClippingLoss
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
 
-# Deviation of what one of p columns has of T2, over T2 / sqrt(p): with it stated errors of
-# correlations are in geometric mean the real ones, on tables to tune
-# (`make bench NAME=calibration`).
-UNLIKE = 0.4
-# A tail is unseen where rows too few to show may well (the chance) hold this much of all variance:
-# both from tables to tune.
-UNSEEN, MAY_WELL = 0.2, 0.25
-NOTHING = 1e-12  # of a moment, about its mean: rounding, which has no direction
+# Standard deviation of the loss along one of p columns, in units of T2 / sqrt(p). With this value,
+# the stated errors of correlations equal the true errors in the geometric mean. Source: tuned on
+# the part `tune` of benchmarks/tables.toml (`make bench NAME=calibration`).
+COLUMN_LOSS_RELATIVE_SD = 0.4
+# dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
+# with a probability above the second constant. Source of both: tuned on the part `tune` of
+# benchmarks/tables.toml.
+MAX_HIDDEN_VARIANCE_FRACTION = 0.2
+MAX_HIDDEN_VARIANCE_PROBABILITY = 0.25
+# Fraction of a second moment. A smaller centered second moment is a rounding error and has no
+# direction. Source: not recorded.
+ROUNDING_FRACTION = 1e-12
 
 
-class Clip:
-    """What the clip of a release took from the second moment of its mapped rows, (d, d).
+class ClippingBias:
+    """What clipping removed from the second moment of the transformed rows.
 
     Parameters
     ----------
-    release : without `Release.lengths` nothing was taken, as far as it knows.
-    moment : (d, d) an estimate, of the shape of which it is taken to have been in all.
+    release : Record
+        Release. If it has no norm histogram (`Release.lengths`), the bias is 0.
+
+    moment : ndarray, shape (d, d)
+        Estimated second moment of the transformed rows. The lost second moment has the shape of
+        the centered part of this matrix.
 
     """
 
-    def __init__(self, release: Release, moment: Matrix) -> None:
+    def __init__(self, release: Record, moment: Matrix) -> None:
         self._release = release
         self._p, self._d = release.lattice.features, release.lattice.dimension
-        self._shape, self._within = _shape(moment, self._p)
-        self._squared = self._length = Taken(0.0, 0.0)
+        self._shape, self._total_variance = _shape(moment, self._p)
+        self._squared_norm = self._norm = ClippingLoss(0.0, 0.0)
         if release.lengths is not None:
-            self._squared = release.lengths.squared(release.lattice.radius)
-            self._length = release.lengths.length(release.lattice.radius)
+            self._squared_norm = release.lengths.squared_norm_loss(release.lattice.radius)
+            self._norm = release.lengths.norm_loss(release.lattice.radius)
 
     @classmethod
-    def of(cls, release: Release) -> Clip:
-        """Build the clipping bias from the release's own second moment."""
-        return cls(release, release.mapped(release.second_moment()))
+    def of(cls, release: Record, moment: Matrix) -> ClippingBias:
+        """Return the bias of a release with this denoised second moment of the encoded rows."""
+        return cls(release, release.mapped(moment))
 
     @property
-    def unseen(self) -> bool:
-        """Whether rows too few to show may well hold much of what columns vary by."""
+    def has_undetectable_tail(self) -> bool:
+        """True if rows that the noise hides can hold much of the total variance."""
         release = self._release
         if release.lengths is None:
             return False
-        held = release.lengths.chance(release.lattice.radius, UNSEEN * self._within)
-        return held > MAY_WELL
+        threshold = MAX_HIDDEN_VARIANCE_FRACTION * self._total_variance
+        probability = release.lengths.tail_loss_probability(release.lattice.radius, threshold)
+        return probability > MAX_HIDDEN_VARIANCE_PROBABILITY
 
-    def beyond(self, level: float) -> str:
-        """How much was taken at most, whatever the lengths of rows are, in words."""
-        squared, mean = self.most(level)
-        if math.isinf(squared):
-            return "Nothing is known of how much that is."
+    def limits_in_words(self, confidence: float) -> str:
+        """Return a sentence with the largest possible bias, for any tail of the data.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of each limit, between 0 and 1.
+
+        Returns
+        -------
+        str
+            Sentence with the two limits of `upper_bounds`.
+
+        """
+        variance, mean = self.upper_bounds(confidence)
+        if math.isinf(variance):
+            return "The size of this clipping bias is not known."
         return (
-            f"Whatever tails do, that is at most {_short(squared)} times what columns vary by in "
-            f"all, within it, and puts no mean off by more than {_short(mean)} standard deviations "
-            f"({level:.0%} confidence each)."
+            f"For any tail, clipping removed at most {_short(variance)} times the total variance "
+            f"inside the radius, and shifted no mean by more than {_short(mean)} standard "
+            f"deviations ({confidence:.0%} confidence each)."
         )
 
-    def most(self, level: float) -> tuple[float, float]:
-        """Bound the loss over the total variance, and the shift of a mean over its deviation."""
+    def upper_bounds(self, confidence: float) -> tuple[float, float]:
+        """Compute upper confidence bounds on the bias, without a model of the tail.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of each bound, between 0 and 1.
+
+        Returns
+        -------
+        variance_bound : float
+            Bound on the removed second moment, as a multiple of the total variance inside
+            the clipping radius.
+
+        mean_bound : float
+            Bound on the shift of any mean, in standard deviations of its column.
+
+        """
         release = self._release
-        if release.lengths is None or min(self._within, release.count()) <= 0:
+        if release.lengths is None or min(self._total_variance, release.count()) <= 0:
             return math.inf, math.inf
-        squared, length = release.lengths.most(release.lattice.radius, level)
-        there = np.eye(self._p) if release.linear_map is None else release.linear_map
-        back = np.linalg.inv(there)  # to columns, whose variances are, in units of all:
-        variances = np.sum(back @ self._shape * back, axis=1)
+        squared, norm = release.lengths.loss_upper_bounds(release.lattice.radius, confidence)
+        linear_map = np.eye(self._p) if release.linear_map is None else release.linear_map
+        inverse = np.linalg.inv(linear_map)
+        # Variances of the columns, as fractions of the total variance of the transformed rows.
+        variances = np.sum(inverse @ self._shape * inverse, axis=1)
         varies = variances > 0
-        farthest = np.max(np.sum(back**2, axis=1)[varies] / variances[varies])
-        of_mean = length * math.sqrt(farthest / (self._within * release.count()))
-        return squared / self._within, of_mean
+        farthest = np.max(np.sum(inverse**2, axis=1)[varies] / variances[varies])
+        of_mean = norm * math.sqrt(farthest / (self._total_variance * release.count()))
+        return squared / self._total_variance, of_mean
 
     def expected(self) -> Matrix:
-        """(d, d) the estimate."""
-        return self._alike(self._squared.estimate)
+        """Return the estimated bias as a matrix of shape (d, d), in units of the second moment."""
+        return self._in_shape(self._squared_norm.estimate)
 
-    def more(self, generator: np.random.Generator) -> Matrix:
-        """(d, d) a draw of how much more than the estimate it was in all."""
+    def draw_total_error(self, generator: np.random.Generator) -> Matrix:
+        """Draw the difference between the true total loss and its estimate.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Difference, in the shape of the estimated bias.
+
+        """
         if self._release.lengths is None:
-            return self._alike(0.0)
-        return self._alike(self._squared.deviation * generator.standard_normal())
+            return self._in_shape(0.0)
+        return self._in_shape(self._squared_norm.standard_deviation * generator.standard_normal())
 
-    def _alike(self, squared: float) -> Matrix:
-        """(d, d) so much squared length in the shape of the moment, nothing from the sums."""
-        taken = np.zeros((self._d, self._d))
-        taken[: self._p, : self._p] = squared * self._shape
-        return taken
+    def _in_shape(self, squared: float) -> Matrix:
+        """Return a loss of this squared norm in the shape of the moment; the sums lose nothing."""
+        loss = np.zeros((self._d, self._d))
+        loss[: self._p, : self._p] = squared * self._shape
+        return loss
 
-    def drawn(self, generator: np.random.Generator) -> Matrix:
-        """(d, d) a draw of what separates it from one of the shape of the moment.
+    def draw_shape_error(self, generator: np.random.Generator) -> Matrix:
+        """Draw the difference between the true bias and a bias in the shape of the moment.
 
-        Along the direction u = A e_j of column j it is a share of T2 u u' more, and of T1 t u in
-        the sums, to either side. Gaussian, with the variance of these laws.
+        Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j.
+        Along u, the second moment loses a random multiple of T2 u u', and the sums lose a random
+        multiple of T1 t u. All multiples are normal with mean 0.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Difference, for the second moment of the transformed rows.
+
         """
         p, missing = self._p, np.zeros((self._d, self._d))
         if self._release.lengths is None:
             return missing
-        along = _along(self._release)
+        along = _column_directions(self._release)
         own, side = generator.standard_normal((2, p)) / np.sqrt(p)
-        missing[:p, :p] = UNLIKE * self._squared.size * (along * own) @ along.T
+        size = COLUMN_LOSS_RELATIVE_SD * self._squared_norm.root_mean_square
+        missing[:p, :p] = size * (along * own) @ along.T
         if self._d > p:
-            lost = self._release.intercept() * self._length.size * along @ side
+            lost = self._release.intercept() * self._norm.root_mean_square * along @ side
             missing[:p, -1] = missing[-1, :p] = lost
         return missing
 
     def variances(self, basis: Matrix) -> Matrix:
-        """(q, q) variances of `drawn` between features, in an orthonormal (p, q) basis."""
-        squares = (basis.T @ _along(self._release)) ** 2
-        return np.asarray((UNLIKE * self._squared.size) ** 2 / self._p * squares @ squares.T)
+        """Compute the variances of the entries of `draw_shape_error` between features.
+
+        Parameters
+        ----------
+        basis : ndarray, shape (p, q)
+            Orthonormal directions of the transformed features.
+
+        Returns
+        -------
+        ndarray, shape (q, q)
+            Variances of the entries in this basis.
+
+        """
+        squares = (basis.T @ _column_directions(self._release)) ** 2
+        size = COLUMN_LOSS_RELATIVE_SD * self._squared_norm.root_mean_square
+        return np.asarray(size**2 / self._p * squares @ squares.T)
 
 
 def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
-    """(p, p) the moment about its mean, of trace 1, and its trace; 0 where it is but rounding."""
-    centred = moment[:p, :p]
+    """Compute the shape and the size of the centered second moment.
+
+    Parameters
+    ----------
+    moment : ndarray, shape (d, d)
+        Second moment of the transformed rows.
+
+    p : int
+        Number of features.
+
+    Returns
+    -------
+    shape : ndarray, shape (p, p)
+        Centered second moment, divided by its trace. If the trace is only a rounding error, this
+        matrix is 0.
+
+    size : float
+        Trace of the centered second moment, or 0 if it is only a rounding error.
+
+    """
+    centered = moment[:p, :p]
     if len(moment) > p and moment[-1, -1] > 0:
-        centred = centred - np.outer(moment[:p, -1], moment[:p, -1]) / moment[-1, -1]
-    values, vectors = np.linalg.eigh(centred)
-    if values[0] < 0:  # what rounding left must not grow with what is given back
-        centred = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    size = float(np.trace(centred))
-    nothing = size <= NOTHING * abs(float(np.trace(moment)))  # which noise may make negative
-    return (np.zeros((p, p)), 0.0) if nothing else (centred / size, size)
+        centered = centered - np.outer(moment[:p, -1], moment[:p, -1]) / moment[-1, -1]
+    values, vectors = np.linalg.eigh(centered)
+    if values[0] < 0:  # a rounding error must not grow with the correction for clipping
+        centered = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    size = float(np.trace(centered))
+    # The noise can make the trace of the moment negative.
+    nothing = size <= ROUNDING_FRACTION * abs(float(np.trace(moment)))
+    return (np.zeros((p, p)), 0.0) if nothing else (centered / size, size)
 
 
 def _short(number: float) -> str:
-    """Two digits, never with an exponent."""
+    """Return a number with two significant digits, never with an exponent."""
     return f"{float(f'{number:.2g}'):,.12g}"
 
 
-def _along(release: Release) -> Matrix:
-    """(p, p) unit vectors, along which the columns of the table lie among mapped rows."""
+def _column_directions(release: Record) -> Matrix:
+    """Return unit vectors of the table's columns among the transformed features, shape (p, p)."""
     if release.linear_map is None:
         return np.eye(release.lattice.features)
     return np.asarray(release.linear_map / np.linalg.norm(release.linear_map, axis=0))

@@ -11,9 +11,23 @@ if TYPE_CHECKING:
 
 
 def onto_simplex(values: Vector, total: float) -> Vector:
-    """Nearest vector with entries at least 0 and the sum `total`.
+    """Return the nearest vector with entries of at least 0 and a given sum.
 
-    (values - tau)+ with tau such that the sum is right; zero if `total` is not positive.
+    The result is max(values - tau, 0), with tau such that the sum is `total`.
+
+    Parameters
+    ----------
+    values : ndarray, shape (d,)
+        Any vector.
+
+    total : float
+        Sum of the result. If it is not positive, the result is 0.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Nearest vector in the Euclidean norm.
+
     """
     if total <= 0:
         return np.zeros_like(values)
@@ -24,9 +38,24 @@ def onto_simplex(values: Vector, total: float) -> Vector:
 
 
 def project(matrix: Matrix, trace: float | None, largest: float = np.inf) -> Matrix:
-    """Nearest positive semidefinite (d, d) matrix in Frobenius norm.
+    """Return the nearest positive semidefinite matrix in the Frobenius norm.
 
-    It has the trace `trace`, or where this is None one of at most `largest`.
+    Parameters
+    ----------
+    matrix : ndarray, shape (d, d)
+        Symmetric matrix.
+
+    trace : float or None
+        Trace of the result. With None, the trace is not fixed.
+
+    largest : float, optional
+        Largest trace of the result, if `trace` is None.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Positive semidefinite matrix.
+
     """
     values, vectors = np.linalg.eigh(matrix)
     spectrum = np.maximum(values, 0.0)
@@ -38,6 +67,21 @@ def project(matrix: Matrix, trace: float | None, largest: float = np.inf) -> Mat
 
 
 def compose(vectors: Matrix, spectrum: Vector) -> Matrix:
-    """Exactly symmetric matrix with these eigenvectors (columns) and eigenvalues >= 0."""
+    """Return the exactly symmetric matrix with these eigenvectors and eigenvalues.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (d, q)
+        Eigenvectors, one in each column.
+
+    spectrum : ndarray, shape (q,)
+        Eigenvalues, at least 0.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Positive semidefinite matrix.
+
+    """
     root = vectors * np.sqrt(spectrum)
     return root @ root.T

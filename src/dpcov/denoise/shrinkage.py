@@ -1,9 +1,14 @@
-"""Shrinking the spectrum of a noisy matrix whose noise law is public.
+"""Shrinkage of the eigenvalues of a noisy matrix, if the distribution of the noise is public.
 
-The best estimate that keeps the noisy eigenvectors v has the spectrum
-x_i = sum_j (v_i . u_j)^2 l_j, with l the true spectrum and u its vectors. Both parts can be had
-from the noise law: by simulation at any d, or in closed form in the limit of large d. Most laws are
-rotation-invariant, and then the true vectors do not matter; for the others the noisy ones stand in.
+Let l be the true eigenvalues, u the true eigenvectors, and v the noisy eigenvectors. The best
+estimate that keeps the noisy eigenvectors has the eigenvalues x_i = sum_j (v_i . u_j)^2 l_j. Both
+parts of this formula follow from the distribution of the noise. dpcov uses one of two methods:
+
+- Simulation, for any order d.
+- A closed form in the limit of large d.
+
+The distribution of most noise does not change under rotations, so the true eigenvectors do not
+matter. For all other noise, the noisy eigenvectors replace the true ones.
 """
 
 from __future__ import annotations
@@ -22,19 +27,51 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
 
+# "Not recorded" below means: the experiment that chose the value was not recorded.
+
+# --- Estimate by simulation ---
+
+# Number of simulated noise matrices at small orders; half of it at larger orders.
+# Source: not recorded.
 SIMULATIONS = 32
-ITERATIONS = 12
-STEP = 0.7
-FLAT, STEEP = (0.0,), (2.0, 8.0)  # powers of candidate spectra
-SMALL = 100  # below this order always simulate
-LARGE = 400  # above it never
-CLEAR = 30.0  # trace, over the detectable eigenvalue, from which the closed form is as good
-# Imaginary part of the closed form's argument, in edge / sqrt(d): of eigenvalues that may be noise
-# about most others, whose own scatter it has to smooth, and of those above.
-SMOOTH, RESOLUTION = 2.0, 0.5
-ROUNDS = 4  # of the closed form and what is beside it; more change nothing
-NUDGE = 0.02  # of the noise, for a divergence
-GATE = 0.5  # trace, over the detectable eigenvalue, below which simulation finds nothing either
+# Number of steps that fit a candidate spectrum; two thirds of it at larger orders.
+# Source: not recorded.
+FIT_ITERATIONS = 12
+# Fraction of the difference that one step of the fit corrects. Source: not recorded.
+FIT_STEP_FRACTION = 0.7
+# Powers of the candidate spectra: eigenvalue i is proportional to i^-power. The steep powers are
+# used at small orders only. Source: not recorded.
+FLAT_POWERS = (0.0,)
+STEEP_POWERS = (2.0, 8.0)
+
+# --- Choice between both methods ---
+
+# Below this order, the eigenvalues are always simulated. Source: not recorded.
+MIN_CLOSED_FORM_ORDER = 100
+# Above this order, the eigenvalues are never simulated. Source: not recorded.
+MAX_SIMULATED_ORDER = 400
+# Ratio of the trace to the smallest detectable eigenvalue. From this ratio on, the closed form is
+# as accurate as simulation. Source: not recorded.
+MIN_CLOSED_FORM_SNR = 30.0
+# The same ratio for simulation. Below this ratio, simulation detects no direction either.
+# Source: measured by `make bench NAME=accuracy`.
+MIN_SIMULATION_SNR = 0.5
+
+# --- Closed form ---
+
+# Imaginary part of the argument, in units of edge / sqrt(d). The first value smooths eigenvalues
+# that can be noise. The second value is for eigenvalues above the noise. Source: not recorded.
+NOISE_SMOOTHING = 2.0
+SIGNAL_SMOOTHING = 0.5
+# Number of times that each part of the sum is estimated again. More rounds change nothing.
+# Source: not recorded.
+BACKFITTING_ROUNDS = 4
+
+# --- Error estimate ---
+
+# Size of the perturbation for a numerical derivative, as a fraction of the noise.
+# Source: not recorded.
+PERTURBATION_FRACTION = 0.02
 
 
 def shrink(
@@ -45,22 +82,34 @@ def shrink(
     through: Callable[[Matrix], Matrix] | None = None,
     directions: Matrix | None = None,
 ) -> Matrix:
-    """Estimate of S from `matrix` = S + noise, the law of the noise, and an estimate of tr S.
+    """Estimate a second moment S from S plus noise, by shrinkage of the eigenvalues.
 
     Parameters
     ----------
-    matrix : (d, d) symmetric.
-    law : law of the noise, in the units of `matrix`.
-    trace : estimate of the trace; the result's trace is its positive part.
-    generator : for simulating the law; independent of the noise in `matrix`.
-    through : a linear map that S + noise went through to become `matrix`, and that leaves S as it
-        is, if in another basis; then the noise is always simulated.
-    directions : (d, d) orthonormal columns, along few of which S may differ much from what its
-        spectrum alone would tell; default, the columns of `matrix`.
+    matrix : ndarray, shape (d, d)
+        S plus noise, symmetric.
+
+    law : MatrixLaw
+        Distribution of the noise, in the units of `matrix`.
+
+    trace : float
+        Estimate of the trace of S. The trace of the result is the positive part of this number.
+
+    generator : numpy.random.Generator
+        Source of simulated noise, independent of the noise in `matrix`.
+
+    through : callable, optional
+        Linear map of S plus noise, whose result is `matrix`. The map does not change S, except for
+        the basis. With such a map, the noise is always simulated.
+
+    directions : ndarray, shape (d, d), optional
+        Orthonormal columns. Along a few of them, S can differ much from a matrix that the
+        eigenvalues alone describe. The default is the coordinate axes.
 
     Returns
     -------
-    (d, d) positive semidefinite matrix.
+    ndarray, shape (d, d)
+        Positive semidefinite estimate of S.
 
     """
     if through is None and not simulates(law, trace):
@@ -71,18 +120,39 @@ def shrink(
 
 
 def simulates(law: MatrixLaw, trace: float) -> bool:
-    """Whether `shrink` simulates: at small orders, and at moderate ones where little shows."""
-    if law.dimension < SMALL:
+    """Return True if `shrink` uses simulation.
+
+    It does so at small orders, and at moderate orders unless the trace is far above the noise.
+    """
+    if law.dimension < MIN_CLOSED_FORM_ORDER:
         return True
-    return law.dimension <= LARGE and trace < CLEAR * law.detectable
+    return law.dimension <= MAX_SIMULATED_ORDER and trace < MIN_CLOSED_FORM_SNR * law.detectable
 
 
 def james_stein(
     values: Vector | float, deviations: Vector | float, strength: float = 2.0
 ) -> Vector:
-    """(x - c s^2/x)+, in the manner of James and Stein; s is the noise's standard deviation, not 0.
+    """Shrink numbers towards 0 as in the estimator of James and Stein.
 
-    At tiny budgets a trace is mostly noise, and a wrong one is worse than none.
+    The result is the positive part of x - c s^2 / x. With a tiny budget, a trace is mostly noise,
+    and a wrong trace is worse than none.
+
+    Parameters
+    ----------
+    values : ndarray or float
+        Noisy numbers x.
+
+    deviations : ndarray or float
+        Standard deviations s of the noise, above 0.
+
+    strength : float, default 2
+        Factor c.
+
+    Returns
+    -------
+    ndarray
+        Shrunk numbers, of the same shape.
+
     """
     least = np.sqrt(strength) * np.asarray(deviations)
     kept = np.maximum(values, least)
@@ -90,12 +160,12 @@ def james_stein(
 
 
 def nothing_shows(law: MatrixLaw, trace: float) -> bool:
-    """Return True if noise would hide even one direction that holds all of the trace.
+    """Return True if no direction can rise above the noise.
 
-    `law.detectable` is the threshold in the limit of large d. At the orders that are simulated
-    there is something to be gained down to half of it (measured by `make bench NAME=accuracy`).
+    The function compares the whole trace with `law.detectable`, the smallest detectable eigenvalue
+    in the limit of large d. Simulation reduces the error down to half of this threshold.
     """
-    return trace < law.detectable * (GATE if simulates(law, trace) else 1.0)
+    return trace < law.detectable * (MIN_SIMULATION_SNR if simulates(law, trace) else 1.0)
 
 
 def simulated_spectrum(
@@ -106,16 +176,47 @@ def simulated_spectrum(
     generator: np.random.Generator,
     through: Callable[[Matrix], Matrix] | None = None,
 ) -> Vector:
-    """Shrunk spectrum for ascending noisy eigenvalues, by simulation.
+    """Estimate the shrunk eigenvalues by simulation.
 
-    Candidates for the true spectrum are the one that reproduces the noisy eigenvalues best, which
-    sees directions in what is but noise; the flat one, without any; and at small orders steep power
-    laws, since uncentred second moments have a dominant direction. Each is weighted by the
-    likelihood of the noisy eigenvalues under it.
+    The true spectrum is unknown, so the result is an average over candidates:
+
+    - The spectrum that reproduces the noisy eigenvalues best. It interprets some noise as
+      directions.
+    - The flat spectrum, which has no directions.
+    - At small orders, two steep power laws, because a second moment that is not centered has a
+      dominant direction.
+
+    The weight of a candidate is the likelihood of the noisy eigenvalues under this candidate.
+
+    Parameters
+    ----------
+    values : ndarray, shape (d,)
+        Noisy eigenvalues in ascending order.
+
+    vectors : ndarray, shape (d, d)
+        Noisy eigenvectors, one in each column.
+
+    law : MatrixLaw
+        Distribution of the noise.
+
+    trace : float
+        Estimate of the trace.
+
+    generator : numpy.random.Generator
+        Source of simulated noise.
+
+    through : callable, optional
+        Linear map that the noise went through, as in `shrink`.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Shrunk eigenvalues in ascending order.
+
     """
     simulations = _Simulations(law, vectors, generator, through)
     ranks = np.arange(len(values), 0, -1.0)
-    powers = FLAT + STEEP if len(values) < SMALL else FLAT
+    powers = FLAT_POWERS + STEEP_POWERS if len(values) < MIN_CLOSED_FORM_ORDER else FLAT_POWERS
     candidates = [trace * ranks**-power / np.sum(ranks**-power) for power in powers]
     candidates.append(_fitted(values, trace, simulations))
     likelihoods, shrunk = zip(
@@ -127,17 +228,19 @@ def simulated_spectrum(
 
 
 def _fitted(values: Vector, trace: float, simulations: _Simulations) -> Vector:
-    """Spectrum whose noisy eigenvalues are on average `values`, as far as one exists."""
+    """Fit a spectrum whose mean noisy eigenvalues equal the given ones, if possible."""
     spectrum = onto_simplex(values, trace)
     for _ in range(simulations.iterations):
         mean = np.linalg.eigvalsh(simulations.noisy(spectrum)).mean(axis=0)
-        spectrum = scipy.optimize.isotonic_regression(spectrum + STEP * (values - mean)).x
+        spectrum = scipy.optimize.isotonic_regression(
+            spectrum + FIT_STEP_FRACTION * (values - mean)
+        ).x
         spectrum = onto_simplex(spectrum, trace)
     return spectrum
 
 
 class _Simulations:
-    """Draws of the noise law in the basis `vectors`, reused for every candidate spectrum."""
+    """Simulated noise matrices in the basis `vectors`. All candidate spectra use the same ones."""
 
     def __init__(
         self,
@@ -146,8 +249,8 @@ class _Simulations:
         generator: np.random.Generator,
         through: Callable[[Matrix], Matrix] | None = None,
     ) -> None:
-        large = law.dimension >= SMALL
-        self.iterations = ITERATIONS * 2 // 3 if large else ITERATIONS
+        large = law.dimension >= MIN_CLOSED_FORM_ORDER
+        self.iterations = FIT_ITERATIONS * 2 // 3 if large else FIT_ITERATIONS
         count = SIMULATIONS // 2 if large else SIMULATIONS
         noises = np.stack([law.simulate(generator) for _ in range(count)])
         self._noises = noises if through is None else through(noises)
@@ -155,16 +258,46 @@ class _Simulations:
             self._noises = vectors.T @ self._noises @ vectors
 
     def noisy(self, spectrum: Vector) -> Matrix:
-        """(count, d, d) noisy versions of the diagonal matrix with this spectrum."""
+        """Return noisy versions of the diagonal matrix with this spectrum.
+
+        Parameters
+        ----------
+        spectrum : ndarray, shape (d,)
+            Diagonal entries.
+
+        Returns
+        -------
+        ndarray, shape (count, d, d)
+            One matrix for each simulated noise matrix.
+
+        """
         matrices = self._noises.copy()
         diagonal = np.arange(len(spectrum))
         matrices[:, diagonal, diagonal] += spectrum
         return matrices
 
     def shrunk(self, spectrum: Vector, observed: Vector) -> tuple[float, Vector]:
-        """Log-likelihood of the observed eigenvalues, and the shrunk spectrum."""
+        """Compute the likelihood of the noisy eigenvalues, and the shrunk eigenvalues.
+
+        Parameters
+        ----------
+        spectrum : ndarray, shape (d,)
+            Candidate for the true eigenvalues.
+
+        observed : ndarray, shape (d,)
+            Noisy eigenvalues in ascending order.
+
+        Returns
+        -------
+        likelihood : float
+            Logarithm of the likelihood of the noisy eigenvalues under the candidate.
+
+        shrunk : ndarray, shape (d,)
+            Shrunk eigenvalues if the candidate is true.
+
+        """
         values, vectors = np.linalg.eigh(self.noisy(spectrum))
-        rounding = np.finfo(float).eps * float(spectrum.sum())  # all there is at a huge budget
+        rounding = np.finfo(float).eps * float(spectrum.sum())  # the only error at a huge budget
         mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1) + rounding**2
         likelihood = -0.5 * float(np.sum((observed - mean) ** 2 / variance + np.log(variance)))
         overlaps = np.einsum("bji,bji,j->i", vectors, vectors, spectrum) / len(vectors)
@@ -172,20 +305,46 @@ class _Simulations:
 
 
 def beside(matrix: Matrix, law: MatrixLaw, trace: float, directions: Matrix | None) -> Matrix:
-    """Shrunk in closed form, but for what single directions and columns vary by beyond that.
+    """Estimate a second moment in closed form, with extra variance of directions and columns.
 
-    Drowned eigenvalues are drawn to their mean, and with them directions and columns that vary by
-    them alone, of which the noisy matrix tells each. So S is taken for a sum, as in principal
-    factor analysis (Thomson 1934), and each part is estimated from what the others leave: a matrix
-    that is shrunk, a few of the `directions` (by the nonnegative garrote with the threshold of
-    Donoho and Johnstone 1994), and a diagonal matrix (by as much as all of it is more than noise,
-    James and Stein 1961). The parts beside the first have trace 0. No eigenvalue is below the
-    deviation of noise on the diagonal, or the least that the first has.
+    Shrinkage moves all eigenvalues below the noise level to their mean. It then loses the extra
+    variance of single columns and of single directions, although the noisy matrix estimates each
+    of them well. So the estimate is a sum of three parts, as in principal factor analysis (Thomson
+    1934). Each part is estimated from the noisy matrix without the other two parts:
+
+    - A matrix with shrunk eigenvalues, which has all of the trace.
+    - The extra variance along a few of the `directions`, by the nonnegative garrote with the
+      threshold of Donoho and Johnstone (1994).
+    - The extra variance of single columns. It is shrunk by one common factor (James and Stein
+      1961).
+
+    No eigenvalue of the result is smaller than the smallest shrunk eigenvalue, or than the standard
+    deviation of the noise on the diagonal, whichever is smaller.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (d, d)
+        Second moment plus noise, symmetric.
+
+    law : MatrixLaw
+        Distribution of the noise.
+
+    trace : float
+        Estimate of the trace.
+
+    directions : ndarray, shape (d, d), or None
+        Orthonormal columns. None stands for the coordinate axes.
+
+    Returns
+    -------
+    ndarray, shape (d, d)
+        Positive semidefinite estimate.
+
     """
     d, deviation = len(matrix), math.sqrt(law.diagonal_variance)
     turned = np.eye(d) if directions is None else directions
     along, single = np.zeros_like(matrix), np.zeros(d)
-    for _ in range(ROUNDS):
+    for _ in range(BACKFITTING_ROUNDS):
         values, vectors = np.linalg.eigh(matrix - along - np.diag(single))
         spectrum = asymptotic_spectrum(values, law, trace)
         left = matrix - compose(vectors, spectrum)
@@ -207,39 +366,76 @@ def share_left(
     generator: np.random.Generator,
     through: Callable[[Matrix], Matrix] | None = None,
 ) -> float:
-    """Squared error to expect of an estimate, over that of the noise: from 2 / d to 1.
+    """Estimate the squared error of an estimate, as a fraction of the squared noise.
 
-    Stein's estimate (1981), ||Y - H||^2 - E ||Z||^2 + 2 div H, where the divergence is that along
-    draws Z of the noise, <Z, H(Y + e Z) - H(Y)> / e in the mean (Ramani, Blu and Unser 2008). It is
-    as much off as ||Z||^2, by about 2 / d.
+    The function uses Stein's unbiased risk estimate (1981),
+    ||Y - H||^2 - E ||Z||^2 + 2 div H. For draws Z of the noise, the divergence is the mean of
+    <Z, H(Y + e Z) - H(Y)> / e (Ramani, Blu and Unser 2008). The relative error of the result is
+    about as large as the relative error of ||Z||^2, which is about 2 / d.
 
     Parameters
     ----------
-    matrix : (d, d) symmetric, Y.
-    law : law of the noise, before it went `through` a linear map to be in `matrix`.
-    estimated : H, the same for the same matrix.
+    matrix : ndarray, shape (d, d)
+        Noisy matrix Y, symmetric.
+
+    law : MatrixLaw
+        Distribution of the noise, before the map `through`.
+
+    estimated : callable
+        Estimate H, as a function of the noisy matrix. Equal matrices have equal estimates.
+
+    generator : numpy.random.Generator
+        Source of the draws Z.
+
+    through : callable, optional
+        Linear map of the noise, whose result is in `matrix`.
+
+    Returns
+    -------
+    float
+        Fraction from 2 / d to 1.
 
     """
     found, size, along = estimated(matrix), 0.0, 0.0
-    draws = max(1, LARGE // law.dimension)
+    draws = max(1, MAX_SIMULATED_ORDER // law.dimension)
     for _ in range(draws):
         noise = law.simulate(generator)
         noise = noise if through is None else through(noise)
         size += float(np.sum(noise**2)) / draws
-        moved = estimated(matrix + NUDGE * noise) - found
-        along += float(np.sum(noise * moved)) / NUDGE / draws
+        moved = estimated(matrix + PERTURBATION_FRACTION * noise) - found
+        along += float(np.sum(noise * moved)) / PERTURBATION_FRACTION / draws
     error = float(np.sum((matrix - found) ** 2)) + 2 * along
     return float(np.clip(error / size - 1, 2 / law.dimension, 1.0))
 
 
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
-    """Shrunk spectrum for ascending noisy eigenvalues, in closed form.
+    """Compute the shrunk eigenvalues in closed form.
 
-    Rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and Potters
-    2016): x = Im(w g) / Im(g), w = z - R(g), at z slightly above the real axis.
+    This is the rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and
+    Potters 2016). The shrunk eigenvalues are x = Im(w g) / Im(g) with w = z - R(g), at a number z
+    slightly above the real axis.
+
+    Parameters
+    ----------
+    values : ndarray, shape (d,)
+        Noisy eigenvalues in ascending order.
+
+    law : MatrixLaw
+        Distribution of the noise.
+
+    trace : float
+        Estimate of the trace.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Shrunk eigenvalues in ascending order.
+
     """
-    drowned = values <= np.median(values) + law.edge
-    z = values + 1j * np.where(drowned, SMOOTH, RESOLUTION) * law.edge / np.sqrt(len(values))
+    can_be_noise = values <= np.median(values) + law.edge
+    z = values + 1j * np.where(
+        can_be_noise, NOISE_SMOOTHING, SIGNAL_SMOOTHING
+    ) * law.edge / np.sqrt(len(values))
     g = (1 / (z[:, None] - values[None, :])).mean(axis=1)
     w = z - law.r_transform(g)
     spectrum = (w * g).imag / g.imag

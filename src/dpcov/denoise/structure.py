@@ -1,12 +1,18 @@
-"""What every second moment of a schema's rows obeys, whatever the data: indicators of levels.
+"""Equations and inequalities that every second moment of a schema's rows satisfies.
 
-A row has at most one level of a column, so the products of two are 0; those of other indicators are
-sums of squares; and an indicator is its own square, so its diagonal entry is t times less than its
-product with the intercept t. If each value of a column has a level, its indicators add up to 1, and
-to as much as those of another such column where a clip has shortened a row. The true moment is in
-the intersection of these convex sets, so projecting an estimate on it can only bring it nearer, and
-costs no privacy: the sets come from the schema. Those that are equations hold for the noise that
-is left as well, so there is less of it before anything is shrunk.
+Columns with levels are encoded as indicators, which are 0 or 1. Let t be the intercept. For all
+data, four rules hold:
+
+- A row has at most one level of a column. So the products of two indicators of a column are 0.
+- The products of all other indicators are sums of nonnegative numbers.
+- An indicator equals its square. So its diagonal entry times t equals its product with t.
+- If each value of a column has a level, its indicators add up to 1. If clipping shortened a row,
+  the indicators of two such columns still have equal sums.
+
+Each rule defines a convex set, and the true moment is in the intersection of all sets. So a
+projection onto the intersection can only reduce the error of an estimate. The projection costs no
+privacy, because the sets depend on the schema only. The linear equations also hold for the noise
+that is left, so dpcov applies them before it shrinks the eigenvalues.
 """
 
 from __future__ import annotations
@@ -21,7 +27,7 @@ import numpy as np
 import scipy
 
 from dpcov.denoise.projection import project
-from dpcov.denoise.shrinkage import LARGE, shrink, simulates
+from dpcov.denoise.shrinkage import MAX_SIMULATED_ORDER, shrink, simulates
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -29,29 +35,51 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
 
-MOST_ROUNDS = 200  # of the alternating projections, if they don't settle before
-SETTLED = 0.001  # of what all rounds changed, by the last
-SWEEPS = 4  # of the projections on the equations alone
+# Largest number of rounds of the alternating projections. Source: not recorded.
+MAX_PROJECTION_ROUNDS = 200
+# Change of the last round, as a fraction of the change of all rounds, at which the projections
+# stop. Source: not recorded.
+PROJECTION_TOLERANCE = 0.001
+# Number of rounds of the projections onto the equations. Source: not recorded.
+EQUATION_ROUNDS = 4
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Convex sets that hold the second moment of any rows of a schema.
+    """Convex sets that contain the second moment of any rows of a schema.
 
-    A row holds z_j - c_j of feature j in units of 1/u_j, and the intercept t. With N rows whose
-    sums are g_j, products of features sum to u_i u_j sum z_i z_j - B_ij,
+    A row contains an entry u_j (z_j - c_j) for each feature j, and the intercept t. Let N be the
+    number of rows, and let g_j be the sum of entry j over the rows. The sum of the products of two
+    entries is u_i u_j sum z_i z_j - B_ij, with
 
         B = k g' + g k' + N k k',   k_j = u_j c_j.
 
     Attributes
     ----------
-    zero, positive : (d, d) masks of products sum z_i z_j that are 0, or not below it.
-    blocks : positions of the indicators of each column, where t tells their sums; else none.
-    units, centers : (d,) u and k; 1 and 0 where rows were not mapped.
-    intercept : t, in the same units.
-    within : (d, q) orthonormal basis of the directions in which rows can lie; None if all.
+    zero : ndarray of bool, shape (d, d)
+        Pairs of features whose sum of z_i z_j is 0.
+
+    positive : ndarray of bool, shape (d, d)
+        Pairs of features whose sum of z_i z_j is at least 0.
+
+    blocks : tuple of ndarray of int
+        Positions of the indicators of each column. Empty if the products with t do not give the
+        sums of the indicators.
+
+    units : ndarray, shape (d,)
+        Factors u; 1 if the rows were not transformed.
+
+    centers : ndarray, shape (d,)
+        Vector k; 0 if the rows were not transformed.
+
+    intercept : float
+        Intercept t, in the units of a row.
+
+    within : ndarray, shape (d, q), or None
+        Orthonormal basis of the directions in which rows can lie. None if rows can lie in all
+        directions.
 
     """
 
@@ -64,8 +92,20 @@ class Structure:
     within: Matrix | None
 
     @classmethod
-    def of(cls, release: Release) -> Structure | None:
-        """Build it from a release's schema; None without indicators or if a map mixed features."""
+    def of(cls, release: Record) -> Structure | None:
+        """Build the sets from the schema of a release.
+
+        Parameters
+        ----------
+        release : Record
+            Any release.
+
+        Returns
+        -------
+        Structure or None
+            None if the schema has no indicators, or if the linear map mixes features.
+
+        """
         schema, lattice = release.schema, release.lattice
         features, columns = schema.features, schema.encoded_columns
         scales = _scales(release)
@@ -95,56 +135,136 @@ class Structure:
         return cls(zero, positive, tuple(blocks), units, centers, intercept, _complement(sums))
 
     def fit(self, matrix: Matrix, trace: float) -> Matrix:
-        """Approximate the positive semidefinite matrix of this trace nearest to `matrix`, (d, d).
+        """Approximate the nearest positive semidefinite matrix in all sets, with a given trace.
 
-        Dykstra's alternating projections; the last is on the positive semidefinite matrices.
+        The method is Dykstra's algorithm of alternating projections. The last projection is onto
+        the positive semidefinite matrices.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (d, d)
+            Symmetric matrix.
+
+        trace : float
+            Trace of the result.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Positive semidefinite matrix.
+
         """
         start, left, right = matrix, np.zeros_like(matrix), np.zeros_like(matrix)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_PROJECTION_ROUNDS):
             before = matrix
             inside = self.entries(matrix + left)
             left += matrix - inside
             matrix = self._spectrum(inside + right, trace)
             right += inside - matrix
-            if np.linalg.norm(matrix - before) <= SETTLED * np.linalg.norm(matrix - start):
+            change, whole = np.linalg.norm(matrix - before), np.linalg.norm(matrix - start)
+            if change <= PROJECTION_TOLERANCE * whole:
                 break
         return matrix
 
     def shrunk(
         self, noisy: Matrix, law: MatrixLaw, trace: float, generator: np.random.Generator
     ) -> Matrix:
-        """`shrink` after the equations, which take noise away."""
+        """Estimate a second moment by `shrink`, after the equations removed a part of the noise.
+
+        Parameters
+        ----------
+        noisy : ndarray, shape (d, d)
+            Second moment plus noise.
+
+        law : MatrixLaw
+            Distribution of the noise.
+
+        trace : float
+            Estimate of the trace.
+
+        generator : numpy.random.Generator
+            Source of simulated noise.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Positive semidefinite estimate.
+
+        """
         return self._lifted(shrink(self.equated(noisy), law, trace, generator, self.equated))
 
     def simulates(self, law: MatrixLaw, trace: float) -> bool:
-        """Whether `shrunk` is as good as `shrink`, whose closed form knows nothing of equations.
+        """Return True if `shrunk` is at least as accurate as `shrink`.
 
-        Frobenius errors are up to a tenth less; but where the noise is small, entries of rare
-        levels are worse, which correlations show. Those are what rows are mapped for.
+        The closed form of `shrink` does not use the equations. With the equations, Frobenius errors
+        are up to a tenth smaller. But if the noise is small, the entries of rare levels have larger
+        errors, which matters for correlations. The purpose of a linear map is accurate
+        correlations. So the result is False for centered rows with small noise. The result is also
+        False at large orders.
         """
-        return simulates(law, trace) or (not self.centers.any() and law.dimension <= LARGE)
+        return simulates(law, trace) or (
+            not self.centers.any() and law.dimension <= MAX_SIMULATED_ORDER
+        )
 
     def equated(self, matrix: Matrix) -> Matrix:
-        """(..., q, q) what the equations leave of (..., d, d) matrices, in `within`: linear."""
-        for _ in range(SWEEPS):
+        """Project matrices onto the equations, and express them in the basis `within`.
+
+        The projection is a linear function.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (..., d, d)
+            Symmetric matrices.
+
+        Returns
+        -------
+        ndarray, shape (..., q, q)
+            Projected matrices.
+
+        """
+        for _ in range(EQUATION_ROUNDS):
             matrix = self._lifted(self._inner(self.entries(matrix, bounded=False)))
         return self._inner(matrix)
 
     def nearest(self, matrix: Matrix) -> Matrix:
-        """(d, d) what the equations leave of a matrix."""
+        """Return the projection of a matrix of shape (d, d) onto the equations."""
         return self._lifted(self.equated(matrix))
 
     def free(self, features: int) -> Matrix:
-        """(p, q) orthonormal basis of where p features less their means can lie, in any rows."""
+        """Return the directions in which the centered features of any rows can lie.
+
+        Parameters
+        ----------
+        features : int
+            Number of features p.
+
+        Returns
+        -------
+        ndarray, shape (p, q)
+            Orthonormal basis.
+
+        """
         if self.within is None:
             return np.eye(features)
         outside = scipy.linalg.null_space(self.within.T)[:features]
         return np.asarray(scipy.linalg.null_space(outside.T))
 
     def entries(self, matrix: Matrix, *, bounded: bool = True) -> Matrix:
-        """Nearest symmetric matrices whose entries are as they must be; `bounded`, none too small.
+        """Return the nearest symmetric matrices whose entries satisfy the rules.
 
-        Of (..., d, d) `matrix`: simulations ask for many at once.
+        Parameters
+        ----------
+        matrix : ndarray, shape (..., d, d)
+            Symmetric matrices. Simulations pass many matrices at once.
+
+        bounded : bool, default True
+            Also apply the inequalities. With False, only the equations apply.
+
+        Returns
+        -------
+        ndarray, shape (..., d, d)
+            Nearest matrices.
+
         """
         least = 0.0 if bounded else -np.inf
         near, base = matrix.copy(), np.zeros_like(matrix)
@@ -169,9 +289,10 @@ class Structure:
 
     @cached_property
     def of_rows(self) -> Matrix:
-        """(d, d) matrix whose inner product with a moment is N, by least squares.
+        """Matrix of shape (d, d) whose inner product with a moment is N, by least squares.
 
-        Over all that follows from N and the sums g: the blocks, the products t g and the corner.
+        The fit uses all entries that depend on N and on the sums g: the blocks, the products t g
+        and the row-count entry.
         """
         centers, units = self.centers, self.units
         of_one = np.zeros_like(self.zero, float)
@@ -186,9 +307,27 @@ class Structure:
         return np.asarray(of_one / np.sum(of_one**2))
 
     def _sums(self, matrix: Matrix, block: NDArray[np.intp], rows: Vector) -> Vector:
-        """(..., k) sums g of a column's indicators, by least squares over all that they imply.
+        """Estimate the sums g of a column's indicators by least squares.
 
-        These are the block F(g) = diag(u (N k + g)) - B and the products t g with the intercept.
+        The fit uses all entries that depend on g: the block F(g) = diag(u (N k + g)) - B, and the
+        products t g with the intercept.
+
+        Parameters
+        ----------
+        matrix : ndarray, shape (..., d, d)
+            Symmetric matrices.
+
+        block : ndarray of int, shape (k,)
+            Positions of the indicators of the column.
+
+        rows : ndarray, shape (..., 1)
+            Number of rows N of each matrix.
+
+        Returns
+        -------
+        ndarray, shape (..., k)
+            Sums of the indicators.
+
         """
         units, centers = self.units[block], self.centers[block]
         known = np.outer(centers, centers) - np.diag(units * centers)
@@ -200,25 +339,40 @@ class Structure:
         return np.asarray(np.linalg.solve(normal, right[..., None])[..., 0])
 
     def _spectrum(self, matrix: Matrix, trace: float) -> Matrix:
+        """Return the nearest positive semidefinite matrix with this trace."""
         return self._lifted(project(self._inner(matrix), trace))
 
     def _inner(self, matrix: Matrix) -> Matrix:
-        """(q, q) matrix in the basis `within`."""
+        """Return a matrix in the basis `within`, shape (q, q)."""
         return matrix if self.within is None else self.within.T @ matrix @ self.within
 
     def _lifted(self, inner: Matrix) -> Matrix:
-        """(d, d) matrix of one in the basis `within`."""
+        """Return the matrix of shape (d, d) that equals `inner` in the basis `within`."""
         if self.within is None:
             return inner
         whole = self.within @ inner @ self.within.T
         return np.asarray((whole + whole.swapaxes(-2, -1)) / 2)
 
 
-def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
-    """Units, centers and intercept of `Structure`; an intercept of 0 where it does not tell sums.
+def _scales(release: Record) -> tuple[Vector, Vector, float] | None:
+    """Return the units, the centers and the intercept of `Structure`.
 
-    That is where rows are clipped at a public radius, since then the released moment is theirs. A
-    private radius is one that few rows exceed, and the moment is meant to be that of all.
+    The intercept is 0 if the products with it do not give the sums of the indicators. This is the
+    case if the mechanism clipped the rows at a public radius, because the released moment then
+    describes the clipped rows. Few rows exceed a private radius, so the released moment then stands
+    for all rows.
+
+    Parameters
+    ----------
+    release : Record
+        Any release.
+
+    Returns
+    -------
+    tuple or None
+        Units, shape (d,), centers, shape (d,), and intercept. None if the linear map mixes
+        features, scales a feature by a factor that is not positive, or lacks an intercept.
+
     """
     lattice, d, p = release.lattice, release.lattice.dimension, release.lattice.features
     if release.linear_map is None:
@@ -227,7 +381,8 @@ def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
         return np.ones(d), np.zeros(d), lattice.intercept_units / one if whole else 0.0
     units, mixed = np.diag(release.linear_map), release.linear_map.copy()
     center = np.zeros(p) if release.center is None else release.center.copy()
-    # less its center where it is there, else 0
+    # The entry for a missingness indicator sets a missing cell to 0 after centering. It does not
+    # mix features, and such a column needs no center.
     for at, mark in release.schema.missing_columns.items():
         if mixed[at, mark] != 0:
             mixed[at, mark] = center[at] = 0.0
@@ -237,7 +392,19 @@ def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
 
 
 def _complement(vectors: list[Matrix]) -> Matrix | None:
-    """Orthonormal basis of what is orthogonal to all `vectors`; None if there are none."""
+    """Return an orthonormal basis of the vectors that are orthogonal to all given vectors.
+
+    Parameters
+    ----------
+    vectors : list of ndarray, shape (d,)
+        Linearly independent vectors.
+
+    Returns
+    -------
+    ndarray, shape (d, q), or None
+        Basis. None if there are no vectors.
+
+    """
     if not vectors:
         return None
     return np.asarray(np.linalg.svd(np.array(vectors))[2][len(vectors) :].T)

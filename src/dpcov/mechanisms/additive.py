@@ -5,7 +5,6 @@ The proofs are in docs/proofs/release.md, sections 6 and 9.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +14,9 @@ import numpy as np
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
+from dpcov.published.consistency import shift_for
+from dpcov.published.costs import cost
+from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowMap
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
@@ -26,13 +28,10 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
+    from dpcov.published.kinds import Published, Query
     from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.rows import Rows
-
-# The release is rounded to multiples of about 2^-10 standard deviations of the noise. The rounding
-# adds less than 2^-20 of the noise variance (docs/proofs/release.md, section 7).
-KEPT_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,6 @@ def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
 
     """
     return 0.0 if neighbors == Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
-
-
-def shift_for(spread: float) -> int:
-    """Return the base-2 logarithm of the rounding step, in squared lattice steps."""
-    return max(0, math.floor(math.log2(spread)) - KEPT_BITS)
 
 
 class Additive(Mechanism, Protocol):
@@ -186,27 +180,58 @@ def published(
         Rounded noisy second moment.
 
     """
-    lattice = moment.lattice
-    count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
-    shift = shift_for(calibration.matrix.spread)
-    gated = below_noise_threshold(lattice, count, calibration.matrix)
-    trace = draws.trace_alone if gated else draws.trace
+    guarantee = calibration.guarantee
+    count = moment.unit_count if guarantee.neighbors == Neighbors.REPLACE_ONE else None
     return Release(
         schema=schema,
-        lattice=lattice,
-        guarantee=calibration.guarantee,
+        guarantee=guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]
-        noise=None if gated else calibration.matrix,
-        trace_noise=calibration.trace_alone if gated else calibration.trace,
-        shift=shift,
-        published=None if gated else coarse(moment.units + draws.matrix, shift),
-        published_trace=None if trace is None else moment.trace() + trace,
+        rounds=answers(schema, calibration, draws, moment, shape),
         unit_count=count,
         reproducible=draws.reproducible,
-        linear_map=None if shape is None else shape.matrix(),
-        center=None if shape is None or not shape.center.any() else shape.center,
     )
+
+
+def answers(
+    schema: Schema,
+    calibration: Calibration,
+    draws: Draws,
+    moment: SecondMoment,
+    shape: LinearMap | None = None,
+) -> tuple[Round, ...]:
+    """Return the rounds of a second moment: the noisy matrix and the noisy trace.
+
+    The function `published` documents the parameters.
+    """
+    lattice, guarantee = moment.lattice, calibration.guarantee
+    count = moment.unit_count if guarantee.neighbors == Neighbors.REPLACE_ONE else None
+    transform = None if shape is None else RowMap(shape.matrix(), shape.center)
+    if below_noise_threshold(lattice, count, calibration.matrix):
+        trace = moment.trace() + draws.trace_alone
+        alone = NoisyTrace(lattice, transform, trace, calibration.trace_alone)
+        return (spent("trace", alone, schema, guarantee),)
+    shift = shift_for(calibration.matrix.spread)
+    units = coarse(moment.units + draws.matrix, shift)
+    matrix = NoisyMatrix(lattice, transform, shift, units, calibration.matrix)
+    rounds = [spent("matrix", matrix, schema, guarantee)]
+    if calibration.trace is not None and draws.trace is not None:
+        trace = moment.trace() + draws.trace
+        beside = NoisyTrace(lattice, transform, trace, calibration.trace)
+        rounds.append(spent("trace", beside, schema, guarantee, matrix))
+    return tuple(rounds)
+
+
+def spent(
+    query: Query,
+    answer: Published,
+    schema: Schema,
+    guarantee: Guarantee,
+    beside: NoisyMatrix | None = None,
+) -> Round:
+    """Return a round with the cost of its answer (see `dpcov.published.costs.cost`)."""
+    found = cost(answer, schema, guarantee, beside)
+    return Round(query, answer, guarantee.budget if found is None else found)
 
 
 def below_noise_threshold(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:

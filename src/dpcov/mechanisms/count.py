@@ -38,6 +38,7 @@ from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError, MechanismRefused
 from dpcov.mechanisms import additive, gaussian, standardized
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.published.kinds import NoisyCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +244,11 @@ def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> 
 
 def with_count(release: Release, laws: WithCount, count: int) -> Release:
     """Return the release with a noisy count and with the guarantee of both."""
-    return replace(release, guarantee=laws.guarantee, published_count=count, count_noise=laws.count)
+    if laws.count is None:
+        return release
+    answer = NoisyCount(count, laws.count)
+    counted = additive.spent("count", answer, release.schema, laws.guarantee)
+    return replace(release, guarantee=laws.guarantee, rounds=(*release.rounds, counted))
 
 
 def is_gaussian(laws: Any) -> bool | None:

@@ -14,13 +14,10 @@ from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.radius import Radius
+from dpcov.published.costs import ROUNDING_VARIANCE
 
 if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
-
-# A discrete Gaussian has this much more variance than the continuous Gaussian that it replaces, in
-# squared lattice steps. Source: docs/proofs/release.md, section 6c.
-ROUNDING_VARIANCE = 8
 
 
 @dataclass(frozen=True, slots=True)

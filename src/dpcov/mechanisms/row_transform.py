@@ -13,7 +13,7 @@ from dpcov.rows.moment import LinearMap, max_transformed_norm
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
 # Each variance of a direction is increased by this factor times the size of the noise. The size of
@@ -61,7 +61,7 @@ class RowTransform:
 
     @classmethod
     def by_direction(
-        cls, directions: Release, power: float, draws: np.random.Generator
+        cls, directions: Record, power: float, draws: np.random.Generator
     ) -> RowTransform | None:
         """Return the whitening map that a directions query estimates.
 

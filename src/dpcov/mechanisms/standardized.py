@@ -13,18 +13,18 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Above0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.denoise.clipped import UNLIKE
+from dpcov.denoise.clipped import COLUMN_LOSS_RELATIVE_SD
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.matrix_laplace import pure_noise
-from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
-from dpcov.releases import Sums
-from dpcov.releases.lengths import BINS, Lengths, bin_ends
+from dpcov.published.kinds import DIRECTIONS, NoisySums
+from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram, bin_upper_ends
 from dpcov.rows.moment import UNITS, max_transformed_norm, power_above
+from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -359,8 +359,10 @@ class Standardized(Mechanism):
         rows.require_rereadable()
         plain = rows.lattice()
         looking = laws.look.samples(2 * plain.features + 1, entropy)
-        first, directions = rows.second_moments()[0], None
+        first, rounds = rows.second_moments()[0], []
         seen = look(first, laws.look, looking, rows.missing_columns)
+        sums = NoisySums(noisy_sums(first, looking), laws.look)
+        rounds.append(additive.spent("pilot", sums, rows.schema, laws.guarantee))
         images = seen.images(self.power, rows.schema, on_grid=True)
         path = laws.path(seen, plain.features)
         taken = replace(self, directions_share=path.share, directions_most=0.0)
@@ -369,21 +371,22 @@ class Standardized(Mechanism):
             grid, spent, draws = drawn(path.directions, plain, radius, entropy)
             moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
             directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
+            rounds += [replace(one, query=DIRECTIONS[one.query]) for one in directions.rounds]
             # The generator uses the noise stream of the release, so a seed also repeats the map.
             generator = simulation_generator(int(entropy.words(1)[0]))
             images = (
                 RowTransform.by_direction(directions, self.directions_power, generator) or images
             )
-        ends = bin_ends(images.typical, images.longest)
+        ends = bin_upper_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
-        lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
+        lengths = NormHistogram(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
         radius = best_radius(lengths, path.final.matrix, plain.relative(), self.loss_weight)
         grid, spent, draws = drawn(path.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
         made = additive.published(taken, rows.schema, spent, draws, moment, images.map)
-        sums = Sums(noisy_sums(first, looking), laws.look)
-        return replace(made, lengths=lengths, sums=sums, directions=directions)
+        rounds.append(additive.spent("norms", lengths, rows.schema, laws.guarantee))
+        return replace(made, rounds=(*rounds, *made.rounds))
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
         """Return the cost of the pilot query and of the counts, the same on every branch."""
@@ -452,7 +455,7 @@ def gaussian_laws(
     return of_look, count_law(lattice, counting / neighbors.sides, extra)
 
 
-def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: float) -> float:
+def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight: float) -> float:
     """Return the clipping radius with the smallest predicted error of an entry.
 
     The error has two parts: the noise of the entry and the clipping bias, multiplied by `weight`.
@@ -460,10 +463,12 @@ def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: floa
     spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
-    steps = np.arange(RADII_PER_DOUBLING * len(lengths.ends) / BINS)
-    squares = lengths.ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
-    taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
-    errors = np.hypot(noise * squares, weight * UNLIKE * taken / lattice.features)
+    steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
+    squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
+    taken = np.array(
+        [lengths.squared_norm_loss(math.sqrt(square)).root_mean_square for square in squares]
+    )
+    errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 
 

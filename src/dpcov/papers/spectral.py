@@ -16,8 +16,10 @@ import numpy as np
 
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers.discrete import discrete_laplace
-from dpcov.mechanisms.additive import coarse, shift_for
+from dpcov.mechanisms.additive import coarse
 from dpcov.papers.quadratic_forms import quadratic_forms
+from dpcov.published.consistency import shift_for
+from dpcov.published.kinds import EstimatedMatrix, Round
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
@@ -237,17 +239,13 @@ def estimate(
     matrix = (matrix + matrix.T) / 2
     whole = np.array([rounded(row) for row in matrix], dtype=object).reshape(matrix.shape)
     public = calibration.guarantee.neighbors == Neighbors.REPLACE_ONE
+    estimate = EstimatedMatrix(moment.lattice, shift, coarse(whole, shift), len(values))
     return Release(
         schema=rows.schema,
-        lattice=moment.lattice,
         guarantee=calibration.guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]
-        noise=None,
-        trace_noise=None,
-        shift=shift,
-        published=coarse(whole, shift),
-        published_trace=None,
+        rounds=(Round("matrix", estimate, calibration.guarantee.budget),),
         unit_count=moment.unit_count if public else None,
         reproducible=entropy.reproducible,
     )

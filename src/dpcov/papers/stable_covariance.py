@@ -26,6 +26,7 @@ from dpcov.papers.primitives.stable_rows import (
     second_moment,
     usual_leverage,
 )
+from dpcov.published.kinds import EstimatedMatrix, Round
 from dpcov.releases import Release
 from dpcov.rows.sources.quiet import quiet
 
@@ -370,17 +371,14 @@ def released(
     largest = max(abs(int(x)) for x in moment.ravel())
     shift = max(0, largest.bit_length() - fine_bits - MAX_ENTRY_BITS)
     down = shift + fine_bits
+    units = ((moment + (1 << down >> 1)) >> down).astype(np.int64)
+    estimate = EstimatedMatrix(lattice, shift, units, lattice.dimension)
     return Release(
         schema=rows.schema,
-        lattice=lattice,
         guarantee=guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]
-        noise=None,
-        trace_noise=None,
-        shift=shift,
-        published=((moment + (1 << down >> 1)) >> down).astype(np.int64),
-        published_trace=None,
+        rounds=(Round("matrix", estimate, guarantee.budget),),
         unit_count=unit_count,
         reproducible=entropy.reproducible,
     )

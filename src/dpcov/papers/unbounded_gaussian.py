@@ -15,7 +15,6 @@ from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.preconditioned import QueryCount
@@ -23,6 +22,7 @@ from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRec
 from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.stable_covariance import MACHINE_FAULT_MESSAGE
 from dpcov.papers.transformed import last_laws, release_transformed
+from dpcov.published.costs import ROUNDING_VARIANCE
 from dpcov.rows.moment import UNITS, LinearMap
 from dpcov.rows.sources.quiet import quiet
 

@@ -21,9 +21,9 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
-from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
 from dpcov.papers.accounting import gdp_beside_bad_events
 from dpcov.papers.primitives.histogram import STEPS_PER_VOTE, GaussianHistograms
+from dpcov.published.costs import ROUNDING_VARIANCE
 from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:

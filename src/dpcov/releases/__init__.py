@@ -6,13 +6,8 @@ No function of this package reads data. Every computation from a release costs n
 from __future__ import annotations
 
 import json
-import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,140 +17,55 @@ from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
+from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
-from dpcov.releases import dates, held
+from dpcov.published import record
+from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
+from dpcov.published.record import NOT_PRIVATE, Record
+from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
+from dpcov.releases.coherent import coherent_moments, with_other
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
-from dpcov.rows.moment import Lattice, max_transformed_norm, units_per_row
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Integers, Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.privacy import Guarantee
-    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.core.show.frames import Library
-    from dpcov.releases.lengths import Lengths
     from dpcov.rows.schema import Schema
 
     Which = Literal["covariance", "correlation", "second_moment"]
 
-NOT_PRIVATE = "reproducible: NOT PRIVATE"
+# Names that `dir(release)` lists, which are the stable ones.
+PUBLIC_NAMES = (
+    *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
+    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
+    *("load", "guarantee_in_words", "not_protected", "not_released"),
+)
+# Attributes until version 0.2: the kind of answer that has the value, and its name there.
+FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
+    "sums": (NoisySums, None),
+    "trace_noise": (NoisyTrace, "noise"),
+    "published_trace": (NoisyTrace, "value"),
+    "count_noise": (NoisyCount, "noise"),
+    "published_count": (NoisyCount, "value"),
+}
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-NAMED = 5  # Number of features that the short form of a release names.
-ROUNDING = 1e-13  # Fraction of a second moment. A smaller variance is a rounding error.
-LARGEST_FILE = 2**33  # Bytes. The largest possible schema needs less.
-SMALLEST_VARIANCE = 1e-12  # Variance of an encoded feature. Below it, all correlations are 0.
-
-
-def _provenance() -> dict[str, str]:
-    today = datetime.now(UTC).date().isoformat()
-    return {"library": f"dpcov {_version()}", "version": _version(), "date": today}
-
-
-@cache  # reading the version can take longer than a release
-def _version() -> str:
-    return version("dpcov")
+MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release names.
+# Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
+ROUNDING_FRACTION = 1e-13
+MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
+COHERENT = "coherent means and covariances"  # name in `Record.memory`
+# Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
+MIN_VARIANCE = 1e-12
 
 
 class VoidReleaseWarning(UserWarning):
     """Warning about a release file whose guarantee may be void because of an old fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Level of a column, if each level of the column has a release of its own.
-
-    Attributes
-    ----------
-    column : str
-        Name of the column.
-
-    level : str
-        Level of the column that the rows of the release have.
-
-    together : Guarantee
-        Guarantee of the releases of all levels together.
-
-    """
-
-    column: str
-    level: str
-    together: Guarantee
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyCount:
-    """Best unbiased estimate of a private number of rows.
-
-    Attributes
-    ----------
-    value : float
-        Weighted mean of the published count and the count in the published matrix. The weights are
-        the inverse variances.
-
-    of_corner : float
-        Weight of the count in the matrix, between 0 and 1. The weight is 0 if only the published
-        count contains the number of rows.
-
-    deviation : float
-        Standard deviation of the noise in `value`, in rows.
-
-    """
-
-    value: float
-    of_corner: float
-    deviation: float
-
-    @classmethod
-    def of(cls, release: Release) -> NoisyCount | None:
-        """Return the best estimate for a release, or None if the release publishes no noisy count.
-
-        Parameters
-        ----------
-        release : Release
-            Any release.
-
-        Returns
-        -------
-        NoisyCount or None
-            Estimate of the number of rows.
-
-        """
-        if release.published_count is None or release.count_noise is None:
-            return None
-        unit, t = units_per_row(release.schema), release.lattice.intercept_units
-        own = release.count_noise.standard_deviation / unit
-        alone = release.published_count / unit
-        if not t or release.noise is None or release.published is None:
-            return cls(alone, 0.0, own)
-        corner = float(release.published[-1, -1]) * 2.0**release.shift / t**2
-        other = math.sqrt(release.noise.diagonal_variance) / t**2
-        weight = 1 / (1 + (other / own) ** 2)
-        value = weight * corner + (1 - weight) * alone
-        return cls(value, weight, own * other / math.hypot(own, other))
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Noisy sums of a pilot query, which estimates the means and variances of the features.
-
-    Attributes
-    ----------
-    values : tuple of int, length 2 p + 1
-        Sums over the rows, each plus noise. The first p sums are of the squared features. The next
-        p sums are of the features times the intercept. The last sum is of the squared intercept.
-        All sums are in squared lattice steps of the schema, before any linear map.
-
-    law : ScalarLaw
-        Distribution of the noise in each sum.
-
-    """
-
-    values: tuple[int, ...]
-    law: ScalarLaw
-
-
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Release:
+class Release(Record):
     """Second moment of a table, released with differential privacy.
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
@@ -164,9 +74,6 @@ class Release:
     ----------
     schema : Schema
         Declaration of the columns.
-
-    lattice : Lattice
-        Integer lattice of the encoded rows.
 
     guarantee : Guarantee
         Privacy guarantee: the budget, the neighbouring tables and the privacy unit.
@@ -177,35 +84,14 @@ class Release:
     parameters : mapping of str
         Options of the mechanism.
 
-    noise : MatrixLaw or None
-        Public distribution of the noise in the matrix. None if the mechanism does not only add
-        noise; some mechanisms sample eigenvectors, for example.
-
-    trace_noise : ScalarLaw or None
-        Public distribution of the noise in the trace. None if the release has no separate trace.
-
-    shift : int
-        Binary exponent of the unit of `published`: one unit is 2^shift squared lattice steps.
-
-    published : ndarray of int, shape (d, d), or None
-        Second moment plus noise, or the estimate of the mechanism. None if the release holds the
-        trace only.
-
-    published_trace : int or None
-        Trace of the second moment plus noise, in squared lattice steps.
+    rounds : tuple of Round
+        Queries of the mechanism in order, each with its published answer and its cost.
 
     unit_count : int or None
         Number of rows or persons. None under add-remove, where this number is private.
 
     reproducible : bool
         True if a seed was used. Such a release is NOT PRIVATE.
-
-    linear_map : ndarray, shape (p, p), or None
-        Map A that the mechanism applied before it clipped the rows. The transformed row is A (z -
-        c) for encoded features z. `published` and `lattice` then describe transformed rows.
-
-    center : ndarray, shape (p,), or None
-        Center c that the mechanism subtracted before the map. None stands for 0.
 
     denoise : str
         Denoising method: ``none``, ``project`` or ``shrink``.
@@ -219,24 +105,6 @@ class Release:
     group : Group or None
         Level of the rows, if each level of a column has a release of its own. In this case
         `guarantee` describes this release alone under add-remove.
-
-    published_count : int or None
-        Number of rows plus noise, in units of 1 / `units_per_row`. With survey weights, each row
-        counts as its weight divided by the largest weight. None under replace-one, for mechanisms
-        of papers, and for weighted rows without an intercept.
-
-    count_noise : ScalarLaw or None
-        Public distribution of the noise in the count.
-
-    lengths : Lengths or None
-        Noisy histogram of the norms of the transformed rows. The mechanism chose the clipping
-        radius from the histogram, and dpcov estimates the clipping bias from the histogram.
-
-    sums : Sums or None
-        Noisy sums of the pilot query. None if the mechanism has no pilot query.
-
-    directions : Release or None
-        Second moment of the directions query. None if the mechanism has no directions query.
 
     See Also
     --------
@@ -256,56 +124,23 @@ class Release:
 
     """
 
-    schema: Schema
-    lattice: Lattice
-    guarantee: Guarantee
-    mechanism: str
-    parameters: Mapping[str, Any]
-    noise: MatrixLaw | None
-    trace_noise: ScalarLaw | None
-    shift: int
-    published: Integers | None
-    published_trace: int | None
-    unit_count: int | None
-    reproducible: bool
-    linear_map: Matrix | None = None
-    center: Matrix | None = None
-    denoise: str = "none"
-    denoised: Matrix | None = None
-    provenance: Mapping[str, str] = field(default_factory=_provenance)
-    group: Group | None = None
-    published_count: int | None = None
-    count_noise: ScalarLaw | None = None
-    lengths: Lengths | None = None
-    sums: Sums | None = None
-    directions: Release | None = None
+    def __dir__(self) -> list[str]:
+        """Return the public names. Other names belong to the analyses of dpcov."""
+        return sorted(PUBLIC_NAMES)
 
-    def __eq__(self, other: object) -> bool:
-        """Return True if all fields are equal. Arrays are compared entry by entry."""
-        if not isinstance(other, Release):
-            return NotImplemented
-        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
-        return all(
-            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
-            for mine, theirs in pairs
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute that release objects had until version 0.2, with a warning."""
+        if name not in FORMER_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kind, part = FORMER_NAMES[name]
+        instead = f"release.find({kind.__name__})"
+        warnings.warn(
+            f"Release.{name} is deprecated and goes in version 0.5. Use {instead}.",
+            FutureWarning,
+            stacklevel=2,
         )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the p features, without the indicators of missing cells.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.columns
-        ('x0', 'x1')
-
-        """
-        return tuple(feature.name for feature in self.schema.variables)
+        answer: Any = self.find(kind)
+        return answer if part is None or answer is None else getattr(answer, part)
 
     @property
     def whole_guarantee(self) -> Guarantee:
@@ -358,9 +193,9 @@ class Release:
         True
 
         """
-        door, apart = self.provenance.get("door"), ("version", "door", "not_protected")
-        told = [fact for name, fact in self.provenance.items() if name not in apart]
-        return ", ".join([*told, *([f"read as {door}"] if door else [])])
+        source, apart = self.provenance.get("door"), ("version", "door", "not_protected")
+        facts = [fact for name, fact in self.provenance.items() if name not in apart]
+        return ", ".join([*facts, *([f"read as {source}"] if source else [])])
 
     def not_protected(self) -> str:
         """Return a sentence on everything that the release discloses without protection.
@@ -387,187 +222,6 @@ class Release:
         found = f"{', '.join(public[:-1])} and {public[-1]}"
         caveat = self.provenance.get("not_protected", "").rstrip(".")
         return f"{found}. {caveat}" if caveat else found
-
-    @property
-    def has_intercept(self) -> bool:
-        """True if the encoded rows contain an intercept, so that the release contains means.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.has_intercept
-        True
-
-        """
-        return self.lattice.dimension > self.lattice.features
-
-    @property
-    def row_count(self) -> int | None:
-        """Number of rows if it is public, else None.
-
-        The number of rows is public under replace-one, if the release protects rows without
-        weights.
-
-        See Also
-        --------
-        Release.count : Exact number of rows, or a private estimate.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> options = {"epsilon": 1.0, "neighbors": "replace-one"}
-        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).row_count
-        50
-
-        """
-        plain = self.guarantee.unit.column is None and self.schema.weight is None
-        return self.unit_count if plain else None
-
-    @property
-    def clipped(self) -> bool:
-        """True if the mechanism may have clipped rows at a private radius.
-
-        The published second moment then describes the clipped rows.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> options = {"epsilon": 1.0, "mechanism": "matrix-laplace"}
-        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).clipped
-        False
-
-        """
-        longest = self.schema.effective_radius
-        if self.linear_map is not None:
-            exclusive = self.schema.indicators.values()
-            longest = max_transformed_norm(self.linear_map, self.center, longest, exclusive)
-        return self.lattice.radius < longest * (1 - 1e-9)
-
-    def noisy(self) -> Matrix:
-        """Return the published second moment of the encoded rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment in squared units of an encoded row. The estimate is unbiased for the
-            clipped rows if the mechanism adds noise with the distribution `noise`.
-
-        Raises
-        ------
-        NotReleasedError
-            The release holds the trace only.
-
-        See Also
-        --------
-        Release.second_moment : Denoised second moment.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.noisy().shape
-        (3, 3)
-
-        """
-        return self.unmapped(self.noisy_mapped())
-
-    def noisy_mapped(self) -> Matrix:
-        """Return the published second moment of the transformed rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment in squared units of a transformed row; see `linear_map`.
-
-        Raises
-        ------
-        NotReleasedError
-            The release holds the trace only.
-
-        See Also
-        --------
-        Release.noisy : Published second moment of the encoded rows.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.noisy_mapped().shape
-        (3, 3)
-
-        """
-        held.refuse(held.matrix_reason(self))
-        assert self.published is not None  # noqa: S101  for type checkers: the line above
-        return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
-
-    def mapped(self, matrix: Matrix) -> Matrix:
-        """Convert a second moment of encoded rows to transformed rows.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment of the transformed rows; see `linear_map`.
-
-        See Also
-        --------
-        Release.unmapped : Inverse transformation.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> moment = release.second_moment()
-        >>> np.allclose(release.unmapped(release.mapped(moment)), moment)
-        True
-
-        """
-        if self.linear_map is None:
-            return matrix
-        shift = None if self.center is None else -self.linear_map @ self.center / self.intercept()
-        return _congruent(self.linear_map, shift, matrix)
-
-    def unmapped(self, matrix: Matrix) -> Matrix:
-        """Convert a second moment of transformed rows to encoded rows.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the transformed rows; see `linear_map`.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        See Also
-        --------
-        Release.mapped : Inverse transformation.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> np.allclose(release.unmapped(release.noisy_mapped()), release.noisy())
-        True
-
-        """
-        if self.linear_map is None:
-            return matrix
-        shift = None if self.center is None else self.center / self.intercept()
-        return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), shift, matrix)
 
     def second_moment(self) -> Matrix:
         """Return the denoised second moment of the encoded rows.
@@ -598,27 +252,7 @@ class Release:
         True
 
         """
-        held.refuse(held.matrix_reason(self))
-        return self.noisy() if self.denoised is None else self.denoised
-
-    def intercept(self) -> float:
-        """Return the constant t that dpcov appends to each encoded row.
-
-        Returns
-        -------
-        float
-            Intercept in units of an encoded row; 0 if the release has no intercept.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, intercept=0)
-        >>> release.intercept()
-        0.0
-
-        """
-        return self.lattice.intercept_units * self.lattice.step
+        return second_moment(self)
 
     @property
     def tells_count(self) -> bool:
@@ -633,67 +267,8 @@ class Release:
         True
 
         """
-        known = self.row_count is not None or self.count_noise is not None
-        return known or held.moments_reason(self) is None
-
-    @property
-    def not_released(self) -> str | None:
-        """Reason why the release contains no means, covariances and correlations, or None.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> print(release.not_released)
-        None
-
-        """
-        return held.moments_reason(self)
-
-    def count(self) -> float:
-        """Return the number of rows, or a private estimate of this number.
-
-        The number is exact if it is public. Otherwise, dpcov combines the published count and the
-        count in the matrix, weighted by their inverse variances. A release without a published
-        count uses the noisy matrix only.
-
-        Returns
-        -------
-        float
-            Number of rows, at least 0. With survey weights, the sum of the weights divided by the
-            largest weight.
-
-        Raises
-        ------
-        NotReleasedError
-            The release contains no number of rows.
-
-        See Also
-        --------
-        dpcov.noise_warnings : Warnings about a count that is below the noise level.
-
-        Notes
-        -----
-        With survey weights w, Kish's effective sample size is (sum w)^2 / sum w^2. This size is at
-        least the returned number.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.full((5000, 2), 0.5), lower=0, upper=1, epsilon=10.0)
-        >>> bool(abs(release.count() - 5000) < 200)
-        True
-
-        """
-        if self.row_count is not None:
-            return float(self.row_count)
-        if (best := NoisyCount.of(self)) is not None:
-            return max(0.0, best.value)
-        held.refuse(held.directions_reason(self) or (None if self.has_intercept else held.NO_COUNT))
-        corner = self.noisy()[-1, -1]
-        return max(0.0, float(corner / self.intercept() ** 2))
+        known = self.row_count is not None or self.find(NoisyCount) is not None
+        return known or record.moments_reason(self) is None
 
     def total_weight(self) -> float:
         """Return a private estimate of the sum of the survey weights.
@@ -725,7 +300,8 @@ class Release:
         Returns
         -------
         ndarray, shape (p,)
-            Means in the units of the data, in the order of `columns`.
+            Means in the units of the data, in the order of `columns`. Unless `denoise` is ``none``,
+            means lie within the bounds, and the shares of a category add up to at most 1.
 
         Raises
         ------
@@ -747,7 +323,7 @@ class Release:
         True
 
         """
-        mean, _ = self._encoded()
+        mean, _ = self._coherent()
         return self.centers + self.scales * mean
 
     def covariance(self) -> Matrix:
@@ -779,7 +355,7 @@ class Release:
         True
 
         """
-        _, covariance = self._encoded()
+        _, covariance = self._coherent()
         return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
@@ -811,14 +387,7 @@ class Release:
         True
 
         """
-        _, covariance = self._encoded()
-        variances = np.diag(covariance)
-        flat = variances <= SMALLEST_VARIANCE
-        deviations = np.sqrt(np.where(flat, 1.0, variances))
-        correlation = covariance / np.outer(deviations, deviations)
-        correlation[flat, :] = correlation[:, flat] = 0.0
-        np.fill_diagonal(correlation, 1.0)
-        return np.clip(correlation, -1.0, 1.0)
+        return _correlation(self._coherent()[1])
 
     @property
     def uninformative(self) -> bool:
@@ -843,7 +412,7 @@ class Release:
         """
         if self.published is None or self.not_released is not None:
             return self.published is None
-        correlation = self.correlation()
+        correlation = _correlation(self._encoded()[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
     @property
@@ -876,6 +445,23 @@ class Release:
         """
         return np.array([feature.scale for feature in self.schema.variables])
 
+    def _coherent(self) -> tuple[Matrix, Matrix]:
+        """Compute the coherent means and covariances of the encoded features, once.
+
+        Without denoising, the estimate stays as it is.
+        """
+        if COHERENT not in self.memory:
+            mean, covariance = self._encoded()
+            if self.denoise != "none":
+                noise = np.ones(len(mean))
+                if self.linear_map is not None:
+                    at = [j for j, one in enumerate(self.schema.features) if one.variable]
+                    noise = np.linalg.norm(np.linalg.inv(self.linear_map), axis=1)[at]
+                mean, covariance = coherent_moments(self.schema, mean, covariance, noise)
+            self.memory[COHERENT] = mean, covariance
+        found: tuple[Matrix, Matrix] = self.memory[COHERENT]
+        return found
+
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Compute the mean and the covariance of the encoded features.
 
@@ -890,7 +476,7 @@ class Release:
             Covariances of the encoded features.
 
         """
-        held.refuse(self.not_released)
+        record.refuse(self.not_released)
         moment, gaps = self.second_moment(), has_gaps(self.schema)
         if gaps:
             moment = completed(
@@ -906,14 +492,14 @@ class Release:
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
             raise ReleaseError(
-                "This release has entries that are too large to compute with. Its file is damaged, "
-                "or its denoised matrix is not positive semidefinite: denoise it again."
+                "The release contains numbers that are too large. Its file is damaged, or its "
+                "denoised matrix is not positive semidefinite; denoise the release again."
             )
-        nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
+        nothing = np.abs(np.diag(centred)) <= ROUNDING_FRACTION * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
         count = max(self.count(), 1.0)
-        if self.denoised is not None:
+        if self.denoise != "none":
             if gaps:
                 return mean, proper(centred / count)
             count = max(count, float(np.diag(centred).max(initial=0.0)))
@@ -937,74 +523,13 @@ class Release:
 
         """
         t = self.intercept()
-        if self.count_noise is None:
+        if self.find(NoisyCount) is None:
             return moment[:-1, -1] / moment[-1, -1] * t
         sums = self.mapped(moment)[:-1, -1] / (t * max(self.count(), 1.0))
         if self.linear_map is None:
             return sums
         center = np.zeros(len(sums)) if self.center is None else self.center
         return np.asarray(center + np.linalg.solve(self.linear_map, sums))
-
-    def with_count(self, matrix: Matrix) -> Matrix:
-        """Return a second moment whose row count is the best estimate of the number of rows.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment with the best count. If the rows were centered, the count affects all
-            entries.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.with_count(release.second_moment()).shape
-        (3, 3)
-
-        """
-        best = NoisyCount.of(self)
-        known = self.row_count if best is None else best.value
-        if known is None or not self.has_intercept:
-            return matrix
-        return self.with_corner(matrix, known * self.intercept() ** 2)
-
-    def with_corner(self, matrix: Matrix, corner: float) -> Matrix:
-        """Return a second moment with another row-count entry.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        corner : float
-            New row-count entry of the second moment of the transformed rows: t^2 times the number
-            of rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment of the encoded rows with the new entry.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> round(float(release.with_corner(release.second_moment(), 4.0)[-1, -1]), 6)
-        4.0
-
-        """
-        along = np.zeros(len(matrix))
-        along[-1] = 1.0
-        if self.center is not None:
-            along[:-1] = self.center / self.intercept()
-        return matrix + (corner - matrix[-1, -1]) * np.outer(along, along)
 
     def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
         """Return a matrix of the release as a data frame with the names of the features.
@@ -1026,7 +551,7 @@ class Release:
         Raises
         ------
         ReleaseError
-            There is no matrix with this name.
+            The matrix does not exist.
         NotReleasedError
             The release does not contain the matrix.
 
@@ -1044,39 +569,13 @@ class Release:
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(
-                f"There is no matrix {which!r}. Choose: covariance, correlation, second_moment."
+                f"The matrix {which!r} does not exist. "
+                "Choose: covariance, correlation, second_moment."
             )
         intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
         matrix: Matrix = getattr(self, which)()
         of = self.schema.features if which == "second_moment" else self.schema.variables
         return frame([*(feature.name for feature in of), *intercept], matrix, library)
-
-    def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
-        """Return the same release with another denoised matrix.
-
-        Parameters
-        ----------
-        method : str
-            Denoising method.
-
-        matrix : ndarray, shape (d, d), or None
-            Denoised second moment of the encoded rows.
-
-        Returns
-        -------
-        Release
-            Copy of the release.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.with_denoised("none", None).denoise
-        'none'
-
-        """
-        return replace(self, denoise=method, denoised=matrix)
 
     def guarantee_in_words(self) -> str:
         """Return the privacy guarantee as a sentence.
@@ -1099,7 +598,7 @@ class Release:
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
         if self.group is not None:
             together = self.group.together.in_words()
-            return f"Of the releases by {self.group.column!r} all together: {together}"
+            return f"All releases by {self.group.column!r} together: {together}"
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -1204,15 +703,15 @@ class Release:
         """
         from dpcov.releases.file import from_text
 
-        text = read_text(path, "release", ReleaseError, most=LARGEST_FILE)
+        text = read_text(path, "release", ReleaseError, most=MAX_FILE_BYTES)
         loaded = from_text(text, shown(path))
         if loaded.may_be_void:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
 
     def _facts(self) -> dict[str, str]:
-        """Return short facts about the release, by name."""
-        names, more = self.columns[:NAMED], len(self.columns) - NAMED
+        """Return the short description of the release, by the name of each fact."""
+        names, more = self.columns[:MAX_NAMED_FEATURES], len(self.columns) - MAX_NAMED_FEATURES
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
@@ -1232,6 +731,7 @@ class Release:
         return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
+        """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.not_released is None:
@@ -1244,11 +744,23 @@ class Release:
                 )
                 for name, mean, own in figures
             ]
+            means = with_other(self.schema, self.mean(), means, deviation=1)
             left = max(len(means) - MAX_FULL_ROWS, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
-        return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
+        return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
+
+
+def _correlation(covariance: Matrix) -> Matrix:
+    """Return the correlations of a covariance, with 0 beside a variance that is 0."""
+    variances = np.diag(covariance)
+    flat = variances <= MIN_VARIANCE
+    deviations = np.sqrt(np.where(flat, 1.0, variances))
+    correlation = covariance / np.outer(deviations, deviations)
+    correlation[flat, :] = correlation[:, flat] = 0.0
+    np.fill_diagonal(correlation, 1.0)
+    return np.clip(correlation, -1.0, 1.0)
 
 
 def load(path: str | Path) -> Release:
@@ -1292,16 +804,6 @@ def load(path: str | Path) -> Release:
 
     """
     return Release.load(path)
-
-
-def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
-    """Return A M A', where A maps (z, t) to (L z + shift t, t) and L is the (p, p) `linear_map`."""
-    whole = np.eye(len(matrix))
-    whole[: len(linear_map), : len(linear_map)] = linear_map
-    if shift is not None:
-        whole[: len(linear_map), -1] = shift
-    image = whole @ matrix @ whole.T
-    return (image + image.T) / 2
 
 
 def largest_file(schema: Schema, dimension: int) -> int:

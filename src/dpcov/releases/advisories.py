@@ -1,4 +1,4 @@
-"""Faults of earlier versions that can affect a release file, in sentences for its reader."""
+"""Warnings about faults of earlier versions that can affect a release file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import ApproxDP
 from dpcov.core.samplers.scalars import ScalarLaplace
+from dpcov.published.kinds import NoisySums
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
 
 VOID = (
-    "Made by a version before 0.2.0: void unless made from Parquet, Arrow or NumPy without persons "
-    "or conditions. Run it again (both releases count)."
+    "Made by a version before 0.2.0. The guarantee is void unless the data came from Parquet, "
+    "Arrow or NumPy, without persons and without conditions. Make a new release; both releases "
+    "count against the budget."
 )
-MENDED = (0, 3)  # the first version without the faults below
+FIRST_FIXED_VERSION = (0, 3)  # First version without the faults below.
 MORE = "See SECURITY.md, advisory of version 0.3."
 
 STATA = (
@@ -47,7 +49,9 @@ DELTA = (
 
 
 def advisories(release: Release) -> tuple[str, ...]:
-    """Return a sentence for each fault of the version that made a release and that can affect it.
+    """Return a warning for each fault that can affect a release.
+
+    The faults are known faults of the version that made the release.
 
     Parameters
     ----------
@@ -57,12 +61,12 @@ def advisories(release: Release) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Empty for releases of this version.
+        Sentences; empty for a release of this version.
 
     """
     if "version" not in release.provenance:
         return (VOID,)
-    if version_of(release) >= MENDED:
+    if version_of(release) >= FIRST_FIXED_VERSION:
         return ()
     source = release.provenance.get("door", "")
     found = [sentence for kind, sentence in _BY_SOURCE if kind in source]
@@ -88,7 +92,7 @@ def version_of(release: Release) -> tuple[int, ...]:
 
 
 def _compares_numbers(release: Release) -> bool:
-    """Return True if missing codes or conditions with numbers can have mattered."""
+    """Return True if dpcov compared numbers with missing codes or conditions."""
     if release.provenance.get("door") in ("csv", "numpy", "list"):
         return False
     numbers = any(not isinstance(one, Categorical) for one in release.schema.columns.values())
@@ -98,5 +102,6 @@ def _compares_numbers(release: Release) -> bool:
 
 def _states_unspent_delta(release: Release) -> bool:
     """Return True if the release states a delta and all its noise is Laplace noise."""
-    law = None if release.sums is None else release.sums.law
+    sums = release.find(NoisySums)
+    law = None if sums is None else sums.noise
     return isinstance(release.guarantee.budget, ApproxDP) and isinstance(law, ScalarLaplace)

@@ -1,4 +1,4 @@
-"""Features that are dates or times: their numbers, of days or seconds, shown as dates."""
+"""Presentation of features that are dates or times, which are numbers of days or seconds."""
 
 from __future__ import annotations
 
@@ -22,26 +22,63 @@ def dates_of(schema: Schema) -> dict[str, Date | Time]:
 
 
 def units_of(schema: Schema) -> dict[str, str]:
-    """Return what a number of each of these features counts."""
+    """Return the unit of each feature that is a date or a time, by name."""
     return {name: f"{_unit(one)} since 1970-01-01" for name, one in dates_of(schema).items()}
 
 
 def shown(schema: Schema, name: str, values: Sequence[float]) -> list[Cell]:
-    """Return values of a feature as a table has them: as dates if they are dates.
+    """Return values of a feature as cells of a table.
 
-    A number that is no date of the years 1 to 9999 stays a number of days or seconds.
+    The values of a date or time feature become dates. A number outside the years 1 to 9999 becomes
+    a number of days or seconds with its unit.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema with the feature.
+
+    name : str
+        Name of the feature.
+
+    values : sequence of float
+        Values in the units of the data.
+
+    Returns
+    -------
+    list
+        Cells in the same order.
+
     """
     column = dates_of(schema).get(name)
     return [value if column is None else _date(column, value) for value in values]
 
 
 def length(schema: Schema, name: str, value: float) -> Cell:
-    """Return a difference of two values of a feature: of dates with its unit."""
+    """Return the difference of two values as a cell. A difference of dates has a unit.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema with the feature.
+
+    name : str
+        Name of the feature.
+
+    value : float
+        Difference in the units of the data.
+
+    Returns
+    -------
+    float or str
+        Cell of a table.
+
+    """
     column = dates_of(schema).get(name)
     return value if column is None else f"{value:.4g} {_unit(column)}"
 
 
 def _date(column: Date | Time, value: float) -> Cell:
+    """Return one value of a date or time feature as a cell."""
     moments = value * (DAY if isinstance(column, Date) else SECOND)
     if math.isfinite(moments) and FIRST_MOMENT <= moments <= LAST_MOMENT:
         return column.shown(value)
@@ -49,4 +86,5 @@ def _date(column: Date | Time, value: float) -> Cell:
 
 
 def _unit(column: Date | Time) -> str:
+    """Return the unit of a date or time feature."""
     return "days" if isinstance(column, Date) else "seconds"

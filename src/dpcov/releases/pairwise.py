@@ -1,9 +1,15 @@
-"""Moments of the rows that are there, where cells may be missing (docs/proofs/missing.md).
+"""Means and covariances of columns with missing cells (docs/proofs/missing.md).
 
-A cell of a column with `missing` = ``pairwise`` is encoded as (x, u) = (x, 0), a missing one as
-(0, 1). So a second moment tells of each pair of columns how many rows have both, what x sums to in
-them, and their products: available-case means and covariances. `completed` puts these into the
-second moment that as many rows without a gap would have, which is all that analyses ever see.
+dpcov encodes each cell of a column with `missing` = ``pairwise`` as two numbers. A cell with the
+value x becomes (x, 0), and a missing cell becomes (0, 1). The second number u is the missingness
+indicator. The second moment then contains three numbers for each pair of columns:
+
+- the number of rows that have both cells,
+- the sum of each column over these rows,
+- the sum of the products over these rows.
+
+These numbers give the available-case means and covariances. `completed` converts them to the second
+moment of the same number of rows without missing cells. All analyses use this second moment.
 """
 
 from __future__ import annotations
@@ -20,28 +26,48 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-LEAST = 0.1  # of the rows that a pair has if its gaps are independent, that it is taken to have
-CLEAR = 5.0  # deviations of its noise that a number of rows is above; tails are those of Laplace
-SMALL = 1e-3  # of an error, for what it does to first order
-NAMED = 5  # columns, before the rest is counted
+# Smallest number of rows of a pair of columns, as a fraction of the number of rows that the pair
+# has if its columns have independent missing cells. Source: not recorded.
+MIN_PAIR_FRACTION = 0.1
+# Number of rows that noise alone does not reach, in standard deviations of the noise. The value
+# allows for the tails of Laplace noise. Source: not recorded.
+MIN_ROW_COUNT_SNR = 5.0
+# Step of the numerical derivative, as a fraction of an error. Source: not recorded.
+DIFFERENCE_STEP = 1e-3
+# Number of columns that a sentence names.
+MAX_NAMED_COLUMNS = 5
 
 
 def has_gaps(schema: Schema) -> bool:
-    """Whether cells of some columns may be missing from means and covariances."""
+    """Return True if some columns use means and covariances of the available cells."""
     return bool(schema.missing_columns)
 
 
 def completed(schema: Schema, moments: Array, t: float, *, least: float | None = None) -> Array:
-    """(..., p + 1, p + 1) second moments that rows without gaps would have, of p variables.
+    """Compute the second moments that rows without missing cells have.
 
-    Their mean and covariance are the available-case ones, their number is that of all rows.
+    The means and covariances are the available-case ones. The number of rows is the number of all
+    rows.
 
     Parameters
     ----------
-    schema : of the rows.
-    moments : (..., d, d) of encoded rows with the intercept `t`.
-    least : number of rows that a variable is taken to have at least; one that has not as many is
-        taken not to vary. Default, what noise has left no row for is NaN.
+    schema : Schema
+        Schema of the rows, with p variables.
+
+    moments : ndarray, shape (..., d, d)
+        Second moments of encoded rows.
+
+    t : float
+        Intercept of the rows.
+
+    least : float, optional
+        Smallest number of rows of a variable. A variable with fewer rows gets the variance 0. By
+        default, there is no smallest number, and results without any row are NaN.
+
+    Returns
+    -------
+    ndarray, shape (..., p + 1, p + 1)
+        Second moments of the variables and the intercept.
 
     """
     if not has_gaps(schema):
@@ -53,7 +79,7 @@ def completed(schema: Schema, moments: Array, t: float, *, least: float | None =
         few = _diagonal(rows) < least
         own = np.maximum(_diagonal(rows), least)
         alone = own[..., :, None] * own[..., None, :] / np.maximum(n, 1.0)
-        rows = np.maximum(rows, LEAST * alone)
+        rows = np.maximum(rows, MIN_PAIR_FRACTION * alone)
         rows[..., *_places(p)] = own
     else:
         rows = np.where(rows > 0, rows, np.nan)
@@ -68,12 +94,36 @@ def completed(schema: Schema, moments: Array, t: float, *, least: float | None =
 
 
 def _pairs(schema: Schema, moments: Array, t: float) -> tuple[Array, Array, Array]:
-    """(..., p, p) rows that have i and j, sums of i over rows that have j, products of both."""
+    """Compute the numbers of rows, the sums and the sums of products of all pairs of variables.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the rows, with p variables.
+
+    moments : ndarray, shape (..., d, d)
+        Second moments of encoded rows.
+
+    t : float
+        Intercept of the rows.
+
+    Returns
+    -------
+    rows : ndarray, shape (..., p, p)
+        Number of rows that have both variables i and j.
+
+    sums : ndarray, shape (..., p, p)
+        Sum of variable i over the rows that have variable j.
+
+    products : ndarray, shape (..., p, p)
+        Sum of the products of both variables.
+
+    """
     at = np.array([j for j, feature in enumerate(schema.features) if feature.variable])
     gaps = np.array([schema.missing_columns.get(j, -1) for j in at.tolist()])
     has = gaps >= 0
-    # Sums of u are there twice, as it is its own square; noise has half the variance off the
-    # diagonal.
+    # The moment contains the sum of u twice, because u equals its square. The noise off the
+    # diagonal has half of the variance.
     squares = np.where(has, moments[..., gaps, gaps], 0.0)
     missing = np.where(has, moments[..., gaps, -1] / t, 0.0)
     missing = (squares + 2 * t**2 * missing) / (1 + 2 * t**2)
@@ -87,23 +137,53 @@ def _pairs(schema: Schema, moments: Array, t: float) -> tuple[Array, Array, Arra
 
 
 def rows_of_pairs(schema: Schema, moment: Array, t: float) -> Array:
-    """(..., p, p) numbers of rows that have both of two variables, as noise left them."""
+    """Return the noisy numbers of rows that have both of two variables.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the rows, with p variables.
+
+    moment : ndarray, shape (..., d, d)
+        Second moments of encoded rows.
+
+    t : float
+        Intercept of the rows.
+
+    Returns
+    -------
+    ndarray, shape (..., p, p)
+        Numbers of rows, which can be negative.
+
+    """
     return _pairs(schema, moment, t)[0]
 
 
 def _diagonal(matrices: Array) -> Array:
+    """Return the diagonals of matrices, shape (..., d)."""
     return np.diagonal(matrices, axis1=-2, axis2=-1)
 
 
 def _places(order: int) -> tuple[Integers, Integers]:
-    """Of the diagonal of a matrix."""
+    """Return the positions of the diagonal of a matrix."""
     return np.arange(order), np.arange(order)
 
 
 def proper(covariance: Matrix) -> Matrix:
-    """Return a valid covariance of encoded variables near one that combines different rows.
+    """Return a valid covariance matrix near one that combines different rows.
 
-    Variances are at most 1; of their correlations eigenvalues below 0 are set to 0.
+    The variances become at most 1. The negative eigenvalues of the correlation matrix become 0.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (p, p)
+        Covariances of encoded variables.
+
+    Returns
+    -------
+    ndarray, shape (p, p)
+        Positive semidefinite matrix.
+
     """
     variances = np.diag(covariance)
     flat = variances <= 0
@@ -121,7 +201,20 @@ def proper(covariance: Matrix) -> Matrix:
 
 
 def rows_by_pair(release: Release) -> Matrix:
-    """(p, p) numbers of rows that have both of two variables; on the diagonal, of one."""
+    """Return the numbers of rows that have both of two variables.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a number of rows.
+
+    Returns
+    -------
+    ndarray, shape (p, p)
+        Numbers from 0 to the number of all rows. The diagonal contains the number of rows of each
+        variable.
+
+    """
     p, n = len(release.columns), release.count()
     if not has_gaps(release.schema):
         return np.full((p, p), n)
@@ -131,9 +224,20 @@ def rows_by_pair(release: Release) -> Matrix:
 
 
 def least_rows(release: Release) -> float:
-    """Return the largest number of rows with a variable that noise alone could show.
+    """Return the largest number of rows of a variable that noise alone can show.
 
-    By its law; of moments by length of rows, by that of the length with the least of it.
+    If the noise is a weighted sum, as in old files, the least noisy term determines this number.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    float
+        Number of rows, at least 1.
+
     """
     law = release.noise
     if law is None:
@@ -143,40 +247,85 @@ def least_rows(release: Release) -> float:
         parts = zip(law.weights, law.terms, strict=True)
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
     spreads = [1 / release.intercept() ** 2]
-    if release.linear_map is not None:  # a gap's mark is that of mapped rows, back in its own unit
+    if release.linear_map is not None:  # the indicators are converted from transformed rows
         marks = np.linalg.inv(release.linear_map)[list(release.schema.missing_columns.values())]
         spreads += np.sum(marks**2, axis=1).tolist()
-    return max(1.0, CLEAR * math.sqrt(variance) * release.lattice.step**2 * max(spreads))
+    return max(
+        1.0, MIN_ROW_COUNT_SNR * math.sqrt(variance) * release.lattice.step**2 * max(spreads)
+    )
 
 
 def hidden(release: Release) -> Booleans:
-    """(p,) whether fewer rows have a variable than noise alone could show."""
+    """Return True for each variable whose number of rows is below the noise level, shape (p,)."""
     if not has_gaps(release.schema):
         return np.zeros(len(release.columns), bool)
     return np.asarray(np.diag(rows_by_pair(release)) < least_rows(release))
 
 
 def fewest_rows(release: Release, at: list[int] | None = None) -> float:
-    """Return the smallest number of rows with any two of these variables; default, of all.
+    """Return the smallest number of rows that have any two of these variables.
 
-    With complete columns, that of all rows.
+    If no cells can be missing, this is the number of all rows.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a number of rows.
+
+    at : list of int, optional
+        Positions of the variables. The default is all variables.
+
+    Returns
+    -------
+    float
+        Number of rows.
+
     """
     rows = rows_by_pair(release)
     return float((rows if at is None else rows[np.ix_(at, at)]).min())
 
 
 def moved(release: Release, errors: Array) -> Array:
-    """(..., p + 1, p + 1) what errors of a second moment do to the `completed`, to first order."""
+    """Convert errors of a second moment to errors of the `completed` one, to first order.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a matrix.
+
+    errors : ndarray, shape (..., d, d)
+        Errors of the second moment of the encoded rows.
+
+    Returns
+    -------
+    ndarray, shape (..., p + 1, p + 1)
+        Errors of the completed second moment.
+
+    """
     if not has_gaps(release.schema):
         return errors
     schema, t, moment = release.schema, release.intercept(), release.second_moment()
     least = least_rows(release)
     about = completed(schema, moment, t, least=least)
-    return (completed(schema, moment + SMALL * errors, t, least=least) - about) / SMALL
+    return (
+        completed(schema, moment + DIFFERENCE_STEP * errors, t, least=least) - about
+    ) / DIFFERENCE_STEP
 
 
 def missing_shares(release: Release) -> dict[str, float]:
-    """Share of the rows in which a column is missing, of columns where that is told."""
+    """Return the fraction of rows in which each column is missing.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    dict
+        Fractions by the name of the column, for the columns with missingness indicators.
+
+    """
     if not has_gaps(release.schema) or release.not_released is not None:
         return {}
     rows, count = np.diag(rows_by_pair(release)), max(release.count(), 1.0)
@@ -190,9 +339,13 @@ def assumed(release: Release) -> tuple[str, ...]:
     if not has_gaps(release.schema) or release.not_released is not None:
         return ()
     shares = sorted(missing_shares(release).items(), key=lambda it: -it[1])
-    named = ", ".join(f"{name} {share:.1%}" for name, share in shares[:NAMED])
-    more = f" and {len(shares) - NAMED} more columns" if len(shares) > NAMED else ""
+    named = ", ".join(f"{name} {share:.1%}" for name, share in shares[:MAX_NAMED_COLUMNS])
+    more = (
+        f" and {len(shares) - MAX_NAMED_COLUMNS} more columns"
+        if len(shares) > MAX_NAMED_COLUMNS
+        else ""
+    )
     return (
-        "Missing cells are taken to be missing completely at random, and each figure is about the "
-        f"rows that have what it needs. Missing: {named}{more}.",
+        "Each figure uses the rows that have all necessary cells. This is valid if cells are "
+        f"missing completely at random. Missing: {named}{more}.",
     )

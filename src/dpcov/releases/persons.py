@@ -1,4 +1,4 @@
-"""What sampling errors take for granted where a person can have several rows."""
+"""Assumption of sampling errors if a person can have several rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ if TYPE_CHECKING:
 
 
 def dependent(release: Release) -> str:
-    """Return a sentence on sampling errors if rows belong to persons with several rows, else ""."""
+    """Return a sentence about sampling errors if a person can have several rows.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    str
+        Sentence; empty if no person can have several rows.
+
+    """
     unit = release.guarantee.unit
     if unit.column is None or unit.max_rows == 1:
         return ""
@@ -20,5 +32,20 @@ def dependent(release: Release) -> str:
 
 
 def titled(title: str, sentence: str) -> str:
-    """Return the first line of a table with sampling errors, with what `dependent` says."""
+    """Return the first line of a table with sampling errors.
+
+    Parameters
+    ----------
+    title : str
+        Title of the table.
+
+    sentence : str
+        Result of `dependent`.
+
+    Returns
+    -------
+    str
+        Title, followed by the sentence.
+
+    """
     return f"{title}. {sentence}" if sentence else title

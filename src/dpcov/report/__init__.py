@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpcov.core.files import reserved
 from dpcov.core.installing import installing
-from dpcov.core.printable import printable
 from dpcov.errors import OutputError
 from dpcov.releases import Release
+from dpcov.report.templates import rendered
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpcov.api.ledger import Account
-
-KEPT_CHARACTERS = "\n\N{NARROW NO-BREAK SPACE}"
 
 
 def render(
@@ -88,8 +86,8 @@ def render(
 
     """
     try:
-        import jinja2
-        import matplotlib as _  # noqa: F401  needed for the figures
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401  needed for the figures
     except ImportError:
         needed = installing("jinja2", "matplotlib")
         raise OutputError(
@@ -97,28 +95,13 @@ def render(
         ) from None
     from dpcov.report.content import content
 
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("dpcov.report", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalized,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     facts: dict[str, Any] = content(release, target, features, generator) | {
         "title": title or "Private covariance release",
         "file": file,
         "account": account,
         "budget": None if account is None else account.tables()[0],
     }
-    return environment.get_template("page.html").render(facts)
-
-
-def _finalized(value: Any) -> Any:
-    """Return a value for the template, with a question mark for each unprintable character."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return printable(value, KEPT_CHARACTERS)
+    return rendered("page.html", facts)
 
 
 def write(

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,8 @@ from dpcov.core.entropy import READING_SEED, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, NoisyCount, held
+from dpcov.published import record
+from dpcov.published.record import NOT_PRIVATE, CountEstimate
 from dpcov.releases.advisories import advisories
 from dpcov.report import words
 from dpcov.report.figures import svg
@@ -86,7 +86,6 @@ def content(
         "table": _table,
         "release": release,
         "example": target or release.columns[-1],
-        "r_code": files("dpcov.report").joinpath("release.R").read_text(encoding="utf-8"),
         "python_text": json.dumps,  # text in Python and R code; the template escapes HTML
     }
 
@@ -133,7 +132,7 @@ def _table(table: Table, caption: str) -> Markup:
 
 
 def _require_signal(release: Release) -> None:
-    held.refuse(release.not_released)
+    record.refuse(release.not_released)
     if len(release.columns) > 1 and release.uninformative:
         raise ReleaseError(NO_SIGNAL_MESSAGE)
 
@@ -166,7 +165,7 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if not release.tells_count:
         return "rows", "?", "private, not released"
     about = f"{release.count():,.0f}".replace(",", "\u202f")
-    best, law = NoisyCount.of(release), release.noise
+    best, law = CountEstimate.of(release), release.noise
     if best is not None:
         deviation = best.deviation
     elif law is not None:

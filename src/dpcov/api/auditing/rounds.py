@@ -38,6 +38,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, count, gaussian, standardized
 from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.published.kinds import NoisyTrace
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.sources.rows import Rows
 
@@ -268,11 +269,11 @@ def released(
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    noisy = _of_moment(made.noise, made.trace_noise)
+    noisy = _of_moment(made.noise, _trace_noise(made))
     rounds.append(Round("second moment", last, *noisy, left, extra))
     for question in counting:
         rounds.append(
-            Round("number of rows", question, _whole, (made.count_noise,), planned.spends, extra)
+            Round("number of rows", question, _whole, (planned.count,), planned.spends, extra)
         )
     return Published(tuple(rounds), whole, kind)
 
@@ -322,6 +323,12 @@ def _of_moment(matrix: Law | None, trace: Law | None) -> Noisy:
     if trace is None:
         return lambda answer: (answer[0].units,), (matrix,)
     return lambda answer: (answer[0].units, answer[0].trace()), (matrix, trace)
+
+
+def _trace_noise(made: Release) -> Law | None:
+    """Return the noise distribution of the trace, or None if the release has no trace."""
+    trace = made.find(NoisyTrace)
+    return None if trace is None else trace.noise
 
 
 def _whole(counts: NDArray[np.int64] | int) -> Integers:

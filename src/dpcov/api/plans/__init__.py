@@ -14,16 +14,15 @@ import numpy as np
 
 from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
+from dpcov.api.request import Request
 from dpcov.core.parameters import Interval, Probability, check, checked
 from dpcov.core.privacy import (
     ZCDP,
     Budget,
     Neighbors,
     NeighborsName,
-    budget_from,
     budget_warnings,
     delta_warning,
-    neighbors_named,
 )
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import Result
@@ -609,8 +608,17 @@ def plan(
     True
 
     """
-    declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    budget, relation = budget_from(epsilon, delta, rho), neighbors_named(neighbors)
+    request = Request(
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        neighbors=neighbors,
+        mechanism=mechanism,
+        goal=goal,
+        denoise=denoise,
+    )
+    declared, budget, relation = request.declared_schema(), request.budget, request.relation
     if guess is not None:
         warn_of_former_name("guess", "assumptions", depth=2)
     supposed = assumptions or guess or Assumptions()

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import pseudo_rows
-from dpcov.analysis.synthetic import Sampler
+from dpcov.api.plans.level_draws import LevelDraws
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -52,8 +52,8 @@ def rows_like(
     """Simulate encoded rows that have about the moments of a release.
 
     Each indicator is 0 or 1, each row has one category of a column, and a missing number is 0. The
-    function draws the categories as `sample` does, but with less random variation. A numeric value
-    is the sum of its regression on the categories and of a residual from `pseudo_rows`.
+    function draws the categories one after another (`LevelDraws`). A numeric value is the sum of
+    its regression on the categories and of a residual from `pseudo_rows`.
 
     Parameters
     ----------
@@ -83,13 +83,13 @@ def rows_like(
         if feature.is_indicator:
             levels.setdefault(feature.column, []).append(j)
     rows = np.empty((count, len(features)))
-    sampler = Sampler(release, count, generator)
+    draws = LevelDraws(release, count, generator)
     for here in levels.values():
-        sampler.draw_levels([positions[j] for j in here], rest=True, even=True)
-        rows[:, here] = sampler.drawn[:, -len(here) :]
+        draws.draw([positions[j] for j in here])
+        rows[:, here] = draws.drawn[:, -len(here) :]
     if not numbers:
         return rows
-    given, left = sampler.regression([positions[j] for j in numbers])
+    given, left = draws.regression([positions[j] for j in numbers])
     given = centers[numbers] + given * ratios[numbers]
     left *= np.outer(ratios[numbers], ratios[numbers])
     means, covariance = moments_like(release, schema)
@@ -116,12 +116,17 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
     (`Release.lengths`). It also does so if the histogram includes missingness indicators.
     """
     lengths, matrix = release.lengths, release.linear_map
-    if lengths is None or lengths.hidden or matrix is None or len(matrix) != rows.shape[1]:
+    if (
+        lengths is None
+        or lengths.below_noise_level
+        or matrix is None
+        or len(matrix) != rows.shape[1]
+    ):
         return rows
     center = np.zeros(rows.shape[1]) if release.center is None else release.center
     about = rows - center
     found = np.linalg.norm(about @ matrix.T, axis=1)
-    wanted = np.sqrt(lengths.like(len(rows)))[found.argsort().argsort()]
+    wanted = np.sqrt(lengths.squared_norm_quantiles(len(rows)))[found.argsort().argsort()]
     return np.asarray(center + about * (wanted / np.maximum(found, 1e-300))[:, None])
 
 

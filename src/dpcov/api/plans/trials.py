@@ -20,6 +20,7 @@ from dpcov.denoise import Method, denoise
 from dpcov.errors import SchemaError
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
+from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -218,19 +219,11 @@ class Trials:
         """Return a release with the exact second moment of the encoded rows."""
         exact = self.moment.units.astype(np.float64) * self.moment.lattice.step**2
         shift = max(0, self.moment.trace().bit_length() - MAX_BITS)
-        return replace(
-            release,
-            lattice=self.moment.lattice,
-            linear_map=None,
-            center=None,
-            shift=shift,
-            published=additive.coarse(self.moment.units, shift),
-            published_count=None,
-            count_noise=None,
-            denoise="exact",
-            denoised=exact,
-            parameters={},
-        )
+        units = additive.coarse(self.moment.units, shift)
+        lattice = self.moment.lattice
+        truth = EstimatedMatrix(lattice, shift, units, lattice.dimension)
+        rounds = (Round("matrix", truth, release.guarantee.budget),)
+        return replace(release, rounds=rounds, denoise="exact", denoised=exact)
 
     def _alike(self, release: Release, matrix: Matrix) -> Matrix:
         """Rescale the matrix of a release to the intercept of this table.
@@ -263,9 +256,15 @@ def _as_if_whole(release: Release) -> Release:
 
     A plan measures the error of this estimate. An ordinary release refuses to show it.
     """
-    published, order = release.published, release.lattice.dimension
-    whole = np.zeros((order, order), np.int64) if published is None else published
-    return replace(release, published=whole, parameters={})
+    matrix, lattice = release.matrix, release.lattice
+    if isinstance(matrix, NoisyMatrix):
+        return release
+    order = lattice.dimension
+    if matrix is not None:
+        return release.with_published("matrix", replace(matrix, directions=order))
+    nothing = EstimatedMatrix(lattice, 0, np.zeros((order, order), np.int64), order)
+    added = Round("matrix", nothing, release.guarantee.budget)
+    return replace(release, rounds=(*release.rounds, added))
 
 
 def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:

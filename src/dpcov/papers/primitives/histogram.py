@@ -19,8 +19,8 @@ from dpcov.core.privacy import Neighbors
 from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
 from dpcov.papers.primitives.bounded_moments import least
+from dpcov.published.costs import ROUNDING_VARIANCE
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray

@@ -12,7 +12,7 @@ import numpy as np
 from dpcov.core.samplers.discrete import discrete_gaussian
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.gaussian import ROUNDING_VARIANCE
+from dpcov.published.costs import ROUNDING_VARIANCE
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix

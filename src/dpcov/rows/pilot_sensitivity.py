@@ -85,7 +85,7 @@ def _absolute_exchange(p: int, side: int, largest: int, intercept: int) -> int:
 def _squared_exchange(p: int, side: int, largest: int, intercept: int) -> int:
     """Return an upper bound on the squared l2 change if one row replaces another (pilot.md, 3).
 
-    Lengths are in units of u: r = (T/u)^2, and the value of b is
+    NormHistogram are in units of u: r = (T/u)^2, and the value of b is
     (1 - b^2)^2 + r (1 + b)^2 - multiplier (1 + b^2).
     """
     ratio, norm = Fraction(intercept, largest) ** 2, Fraction(side, largest) ** 2

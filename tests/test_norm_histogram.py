@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,23 +13,25 @@ import dpcov
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
-from dpcov.mechanisms.standardized import UNLIKE, best_radius
-from dpcov.releases import lengths
+from dpcov.mechanisms.standardized import COLUMN_LOSS_RELATIVE_SD, best_radius
+from dpcov.published import norm_histogram as lengths
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
+from dpcov.published.tails import quantile_of_sum
 from dpcov.releases.file import from_text
-from dpcov.releases.lengths import Lengths, bin_ends
-from dpcov.releases.tails import quantile_of_sum
 from dpcov.rows.moment import Lattice
+from former_documents import former
+from rounds_for_tests import changed
 
 LONGEST = 64.0
 QUIET, LOUD = ScalarGaussian(Fraction(1)), ScalarGaussian(Fraction(400))
 
 
 def counted(norms, law=QUIET, seed=0):
-    ends = bin_ends(1.0, LONGEST)
+    ends = bin_upper_ends(1.0, LONGEST)
     found = np.diff([0, *(np.count_nonzero(norms**2 <= end) for end in ends)])
     noise = np.random.default_rng(seed).normal(scale=law.standard_deviation, size=len(ends))
     counts = found + np.rint(noise).astype(int)
-    return Lengths(tuple(ends.tolist()), tuple(counts.tolist()), law)
+    return NormHistogram(tuple(ends.tolist()), tuple(counts.tolist()), law)
 
 
 def drawn(tail, n=20_000):
@@ -46,34 +47,35 @@ def test_counts_estimate_how_much_squared_norm_clipping_removes(tail, radius):
     norms = drawn(tail)
     taken = np.sum(np.maximum(norms**2 - radius**2, 0))
     found = counted(norms)
-    reported = found.squared(radius)
-    assert reported.estimate == pytest.approx(taken, rel=0.4, abs=50)
-    assert abs(taken - reported.estimate) < 2 * reported.deviation
-    assert reported.deviation < 0.5 * taken + 50
-    first, lost = np.sum(np.maximum(norms - radius, 0)), found.length(radius)
-    assert abs(first - lost.estimate) < 2 * lost.deviation
-    assert np.all(np.less([taken, first], found.most(radius, 0.95)))
+    told = found.squared_norm_loss(radius)
+    assert told.estimate == pytest.approx(taken, rel=0.4, abs=50)
+    assert abs(taken - told.estimate) < 2 * told.standard_deviation
+    assert told.standard_deviation < 0.5 * taken + 50
+    first, lost = np.sum(np.maximum(norms - radius, 0)), found.norm_loss(radius)
+    assert abs(first - lost.estimate) < 2 * lost.standard_deviation
+    assert np.all(np.less([taken, first], found.loss_upper_bounds(radius, 0.95)))
 
 
 def test_rows_that_are_shorter_than_every_bin_but_the_first_show():
     """A table is far narrower than its bounds; the number of bins is odd, a window has two."""
     found = counted(np.full(3000, 1e-3), LOUD)
-    assert not found.hidden
-    assert found.squared(4.0).size < 1
+    assert not found.below_noise_level
+    assert found.squared_norm_loss(4.0).root_mean_square < 1
     # The rate of decrease is unknown, unless noise hides no row or the law has begun.
-    assert found.chance(4.0, 1.0) == 1
-    assert counted(np.full(3000, 1e-3), ScalarGaussian(Fraction(1, 100))).chance(4.0, 1.0) < 0.01
-    assert counted(np.full(3000, 0.4), LOUD).chance(4.0, 1.0) < 0.25
-    assert counted(np.full(60, 1e-3), LOUD).hidden
+    assert found.tail_loss_probability(4.0, 1.0) == 1
+    quiet = counted(np.full(3000, 1e-3), ScalarGaussian(Fraction(1, 100)))
+    assert quiet.tail_loss_probability(4.0, 1.0) < 0.01
+    assert counted(np.full(3000, 0.4), LOUD).tail_loss_probability(4.0, 1.0) < 0.25
+    assert counted(np.full(60, 1e-3), LOUD).below_noise_level
 
 
 def test_a_tail_that_noise_hides_may_be_long():
     norms = drawn("heavy", 2000)
     found = counted(norms, LOUD)
     taken = np.sum(np.maximum(norms**2 - 4.0**2, 0))
-    reported = found.squared(4.0)
-    assert reported.deviation > reported.estimate
-    assert taken < reported.estimate + 2 * reported.deviation < 20 * taken
+    told = found.squared_norm_loss(4.0)
+    assert told.standard_deviation > told.estimate
+    assert taken < told.estimate + 2 * told.standard_deviation < 20 * taken
 
 
 @pytest.mark.parametrize("law", [LOUD, ScalarLaplace(Fraction(15))])
@@ -81,15 +83,15 @@ def test_the_bound_on_what_lies_beyond_holds_as_often_as_it_says(law):
     """The test includes a few far rows that are not detectable. The estimate misses them."""
     norms = np.append(drawn("light", 2000), [40.0, 50.0])
     taken, lost = np.sum(np.maximum(norms**2 - 2.0**2, 0)), np.sum(np.maximum(norms - 2.0, 0))
-    ends, rng = bin_ends(1.0, LONGEST), np.random.default_rng(0)
+    ends, rng = bin_upper_ends(1.0, LONGEST), np.random.default_rng(0)
     rows = np.diff([0, *(np.count_nonzero(norms**2 <= end) for end in ends)])
     held, estimated = [], []
     for _ in range(400):
         noise = np.rint([law.simulate(rng) for _ in ends]).astype(int)
-        found = Lengths(tuple(ends.tolist()), tuple((rows + noise).tolist()), law)
-        held.append(np.less_equal([taken, lost], found.most(2.0, 0.95)))
-        reported = found.squared(2.0)
-        estimated.append(taken <= reported.estimate + 2 * reported.deviation)
+        found = NormHistogram(tuple(ends.tolist()), tuple((rows + noise).tolist()), law)
+        held.append(np.less_equal([taken, lost], found.loss_upper_bounds(2.0, 0.95)))
+        told = found.squared_norm_loss(2.0)
+        estimated.append(taken <= told.estimate + 2 * told.standard_deviation)
     assert np.all(np.mean(held, axis=0) >= 0.93)
     assert np.mean(estimated) < 0.5  # control
 
@@ -99,21 +101,22 @@ def test_where_noise_hides_how_long_most_rows_are_none_is_given_back():
     noise = np.random.default_rng(0).normal(scale=20.0, size=20)
     ends = tuple(2.0 ** np.arange(20))
     few, many = (
-        Lengths(ends, tuple(np.rint(noise + rows).astype(int).tolist()), LOUD)
+        NormHistogram(ends, tuple(np.rint(noise + rows).astype(int).tolist()), LOUD)
         for rows in (0, np.where(np.arange(20) < 12, 2000, 0))
     )
-    assert few.hidden
-    assert few.squared(16.0).estimate == 0 < few.squared(16.0).deviation
-    assert not many.hidden
-    assert many.squared(16.0).estimate > 0
+    assert few.below_noise_level
+    lost = few.squared_norm_loss(16.0)
+    assert lost.estimate == 0 < lost.standard_deviation
+    assert not many.below_noise_level
+    assert many.squared_norm_loss(16.0).estimate > 0
 
 
 def test_no_row_is_longer_than_the_last_end_and_nothing_is_taken_there():
     found = counted(drawn("heavy"))
-    assert found.squared(LONGEST) == (0, 0) == found.length(LONGEST)
-    assert found.most(LONGEST, 0.95) == (0, 0)
-    assert np.all(np.diff(found.ends) > 0)
-    assert found.ends[-1] == LONGEST**2
+    assert found.squared_norm_loss(LONGEST) == (0, 0) == found.norm_loss(LONGEST)
+    assert found.loss_upper_bounds(LONGEST, 0.95) == (0, 0)
+    assert np.all(np.diff(found.upper_ends) > 0)
+    assert found.upper_ends[-1] == LONGEST**2
 
 
 def test_the_radius_grows_with_the_tail_and_as_noise_falls():
@@ -136,11 +139,12 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
 
     def expected(square):
         of_noise = math.sqrt(law.diagonal_variance) / 2**40 * square
-        return math.hypot(of_noise, UNLIKE * counts.squared(math.sqrt(square)).size / 4)
+        lost = counts.squared_norm_loss(math.sqrt(square)).root_mean_square
+        return math.hypot(of_noise, COLUMN_LOSS_RELATIVE_SD * lost / 4)
 
-    steps = 4 * math.log2(counts.ends[-1] / found)
+    steps = 4 * math.log2(counts.upper_ends[-1] / found)
     assert steps == pytest.approx(round(steps))
-    finer = counts.ends[-1] * 2.0 ** -np.arange(0, len(counts.ends) / 2, 1 / 32)
+    finer = counts.upper_ends[-1] * 2.0 ** -np.arange(0, len(counts.upper_ends) / 2, 1 / 32)
     assert finer.min() < found <= finer.max()
     best = finer[np.argmin([expected(square) for square in finer])]
     assert abs(math.log2(found / best)) <= 1 / 4
@@ -151,10 +155,10 @@ def tail_by_hand(found):
 
     The function computes them row by row.
     """
-    m, sd = len(found.counts), found.law.standard_deviation
+    m, sd = len(found.counts), found.noise.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
     windows = [found.counts[at] + found.counts[at + 1] for at in starts]
-    near, far = (2**0.5 * found.law.upper_quantile(chance) for chance in (0.0005, 0.00001))
+    near, far = (2**0.5 * found.noise.upper_quantile(chance) for chance in (0.0005, 0.00001))
     last = peak = windows.index(max(windows))
     while windows[last + 1 :] and windows[last + 1] > near:
         last += 1
@@ -182,10 +186,10 @@ def tail_by_hand(found):
 
 def taken_by_hand(found, excess):
     seen, ended, tails = tail_by_hand(found)
-    begins, sd = (0.0, *found.ends), found.law.standard_deviation
+    begins, sd = (0.0, *found.upper_ends), found.noise.standard_deviation
     inside = [
         [excess(begin + at * (end - begin)) for at in (0.1, 0.3, 0.5, 0.7, 0.9)]
-        for begin, end in zip(begins, found.ends, strict=False)
+        for begin, end in zip(begins, found.upper_ends, strict=False)
     ]
     each, within = [np.mean(bin_) for bin_ in inside], [np.std(bin_) for bin_ in inside]
     sums = sorted((np.dot(tail, each), weight) for weight, tail in tails)
@@ -208,13 +212,13 @@ TABLES = {
     "few": counted(drawn("heavy", 300)),
     "noisy": counted(drawn("heavy", 2000), LOUD),
     "to the end": counted(np.minimum(8 * drawn("heavy"), LONGEST)),
-    "steep": Lengths(tuple(2.0 ** np.arange(9)), (0, 5, 9, 80, 90, 300, 200, 3, -2), QUIET),
-    "even": Lengths(tuple(2.0 ** np.arange(8)), (40, 60, 300, 400, 90, 30, 1, -1), QUIET),
-    "near": Lengths(tuple(2.0 ** np.arange(8)), (300, 400, 90, 60, 45, 45, 30, 20), LOUD),
-    "nearly all": Lengths(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
-    "far": Lengths(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
-    "hidden": Lengths(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
-    "nothing": Lengths(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
+    "steep": NormHistogram(tuple(2.0 ** np.arange(9)), (0, 5, 9, 80, 90, 300, 200, 3, -2), QUIET),
+    "even": NormHistogram(tuple(2.0 ** np.arange(8)), (40, 60, 300, 400, 90, 30, 1, -1), QUIET),
+    "near": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 90, 60, 45, 45, 30, 20), LOUD),
+    "nearly all": NormHistogram(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
+    "far": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
+    "hidden": NormHistogram(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
+    "nothing": NormHistogram(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
 }
 
 
@@ -223,8 +227,8 @@ TABLES = {
 def test_what_is_taken_is_that_of_the_stated_laws_row_by_row(name, radius):
     found = TABLES[name]
     for reported, excess in (
-        (found.squared(radius), lambda square: max(square - radius**2, 0)),
-        (found.length(radius), lambda square: max(square**0.5 - radius, 0)),
+        (found.squared_norm_loss(radius), lambda square: max(square - radius**2, 0)),
+        (found.norm_loss(radius), lambda square: max(square**0.5 - radius, 0)),
     ):
         estimate, deviation = taken_by_hand(found, excess)
         if name in ("hidden", "nothing"):
@@ -238,66 +242,73 @@ def test_rows_like_those_counted_are_at_their_quantiles(name):
     found = TABLES[name]
     seen, _, tails = tail_by_hand(found)
     rows = np.array(seen, float) + sum(weight * np.array(tail) for weight, tail in tails)
-    ends = np.array(found.ends)
-    begins, squares = np.append(0, ends[:-1]), found.like(9)
+    ends = np.array(found.upper_ends)
+    begins, squares = np.append(0, ends[:-1]), found.squared_norm_quantiles(9)
     for below, square in zip(np.arange(1, 18, 2) / 18, squares, strict=True):
         parts = np.clip((square - begins) / (ends - begins), 0, 1)
         assert parts @ rows == pytest.approx(below * rows.sum())
 
 
 def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
-    found = Lengths((1.0, 16.0), (10, 5), QUIET)
+    found = NormHistogram((1.0, 16.0), (10, 5), QUIET)
     rows = 5 + quantile_of_sum(QUIET, np.array([1.0]), 0.95)  # up to a length of 4
-    assert found.most(3.0, 0.95) == pytest.approx((rows * 7, rows))
+    assert found.loss_upper_bounds(3.0, 0.95) == pytest.approx((rows * 7, rows))
 
 
 def test_the_chance_is_the_weight_of_hypotheses_that_hold_more():
     found = counted(drawn("heavy"))
     _, _, tails = tail_by_hand(found)
-    ends = np.array(found.ends)
+    ends = np.array(found.upper_ends)
     begins = np.append(0, ends[:-1])
     nodes = begins + np.outer((np.arange(5) + 0.5) / 5, ends - begins)
     each = np.maximum(nodes - 9.0, 0).mean(axis=0)
     sums = np.array([np.array(tail) @ each for _, tail in tails])
     weights = np.array([weight for weight, _ in tails])
     for size in 1.001 * np.quantile(sums, [0.1, 0.5, 0.9]):
-        assert found.chance(3.0, size) == pytest.approx(weights[sums > size].sum())
-    assert found.chance(3.0, -1.0) == pytest.approx(1.0)
-    assert found.chance(LONGEST, 0.0) == 0
+        assert found.tail_loss_probability(3.0, size) == pytest.approx(weights[sums > size].sum())
+    assert found.tail_loss_probability(3.0, -1.0) == pytest.approx(1.0)
+    assert found.tail_loss_probability(LONGEST, 0.0) == 0
 
 
 def test_where_noise_hides_all_rows_any_tail_may_be():
-    assert Lengths((1.0, 2.0), (84, 0), LOUD).chance(1.5, 1e9) == 1
+    assert NormHistogram((1.0, 2.0), (84, 0), LOUD).tail_loss_probability(1.5, 1e9) == 1
 
 
 @pytest.mark.parametrize(("rows", "hidden"), [(113, True), (114, False)])
 def test_noise_hides_what_is_not_above_four_of_its_deviations(rows, hidden):
-    assert Lengths((1.0, 2.0), (rows, 0), LOUD).hidden == hidden
+    assert NormHistogram((1.0, 2.0), (rows, 0), LOUD).below_noise_level == hidden
 
 
-@pytest.mark.parametrize(("far", "known"), [(lengths.FAR, True), (0.0, False)])
+@pytest.mark.parametrize(("far", "known"), [(lengths.FALSE_ALARM_DISTANT, True), (0.0, False)])
 def test_rows_beyond_a_gap_are_expected_where_they_show_clearly(monkeypatch, far, known):
     """A control: where rows count in a row with the fullest window alone."""
-    monkeypatch.setattr(lengths, "FAR", far)
+    monkeypatch.setattr(lengths, "FALSE_ALARM_DISTANT", far)
     norms = np.repeat([1.05, 3.9, 7.8], [4400, 480, 120])
     taken = np.sum(np.maximum(norms**2 - 1.8**2, 0))
     found = counted(norms)
-    assert (found.squared(1.8).estimate == pytest.approx(taken, rel=0.2)) == known
+    assert (found.squared_norm_loss(1.8).estimate == pytest.approx(taken, rel=0.2)) == known
 
 
-@pytest.mark.parametrize(("far", "alarms"), [(lengths.FAR, False), (0.01, True)])
+@pytest.mark.parametrize(("far", "alarms"), [(lengths.FALSE_ALARM_DISTANT, False), (0.01, True)])
 def test_noise_alone_does_not_pass_for_rows_beyond_a_gap(monkeypatch, far, alarms):
-    monkeypatch.setattr(lengths, "FAR", far)
-    law, ends, rng = ScalarLaplace(Fraction(10)), bin_ends(1.0, LONGEST), np.random.default_rng(1)
+    monkeypatch.setattr(lengths, "FALSE_ALARM_DISTANT", far)
+    law, ends, rng = (
+        ScalarLaplace(Fraction(10)),
+        bin_upper_ends(1.0, LONGEST),
+        np.random.default_rng(1),
+    )
     rows = np.diff([0, *(np.count_nonzero(drawn("light") ** 2 <= end) for end in ends)])
     noise = np.rint(rng.laplace(scale=10, size=(1000, len(ends))))
-    reached = [Lengths(tuple(ends), tuple(rows + one), law).squared(8.0).estimate for one in noise]
+    reached = [
+        NormHistogram(tuple(ends), tuple(rows + one), law).squared_norm_loss(8.0).estimate
+        for one in noise
+    ]
     assert (max(reached) > 2 * 8.0**2) == alarms
 
 
-@pytest.mark.parametrize(("far", "kept"), [(lengths.FAR, True), (1e-300, False)])
+@pytest.mark.parametrize(("far", "kept"), [(lengths.FALSE_ALARM_DISTANT, True), (1e-300, False)])
 def test_rare_values_keep_their_variance_and_intervals_cover_their_means(monkeypatch, far, kept):
-    monkeypatch.setattr(lengths, "FAR", far)
+    monkeypatch.setattr(lengths, "FALSE_ALARM_DISTANT", far)
     table = (np.random.default_rng(5).random((5000, 3)) < [0.02, 0.5, 0.9]).astype(float)
     ratios, covered = [], []
     for seed in range(5):
@@ -327,7 +338,7 @@ def test_intervals_know_of_the_clip_and_without_the_counts_they_do_not():
     covered, alone = [], []
     for seed in range(12):
         made = released(seed, table)
-        for found, kept in ((made, covered), (replace(made, lengths=None), alone)):
+        for found, kept in ((made, covered), (changed(made, lengths=None), alone)):
             about = dpcov.intervals(
                 found, "covariance", sampling=False,
                 generator=np.random.default_rng(seed),
@@ -341,7 +352,7 @@ def test_a_file_brings_the_counts_back_and_refuses_damaged_ones():
     made = released(0, heavy_table())
     again = from_text(made.to_text(), "file")
     assert again.lengths == made.lengths
-    document = json.loads(made.to_text())
+    document = former(made)
     for damage in ({"counts": [1]}, {"ends": document["lengths"]["ends"][::-1]}):
         damaged = document | {"lengths": document["lengths"] | damage}
         with pytest.raises(ReleaseError, match="lengths"):

@@ -1,0 +1,691 @@
+"""Gaussian copula of encoded columns with the means and the covariance of a release.
+
+Rows are drawn in two steps:
+
+1. Categories with three or more outcomes are drawn one after another (`level_draws`).
+2. All other features are scalars: numbers, flags, categories with two outcomes and indicators of
+   missing cells. Each scalar is an increasing function of a latent variable
+   (`dpcov.analysis.marginals`). The latent variables are linear in the drawn categories, plus
+   normal residuals. The rank of a latent variable determines the value, so every scalar has exactly
+   the given distribution.
+
+The parameters are chosen such that the encoded rows have the correlations of the release. Without
+categories of step 1, the correlation of two scalars is a power series in the latent correlation.
+The coefficients are products of Hermite coefficients, and a bisection finds the latent correlation.
+In all other cases, `_Calibration` simulates rows and corrects the parameters repeatedly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
+from dpcov.analysis.marginals import Marginal, marginal
+from dpcov.analysis.moments import solve
+from dpcov.releases.coherent import nearest_with_blocks
+from dpcov.rows.schema import Categorical
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Booleans, Integers, Matrix, Vector
+    from dpcov.rows.schema import Numeric, Schema
+
+# Largest share of rows that counts as 0. A table would need 10^6 rows to show one of them.
+MIN_SHARE = 1e-6
+# Smallest number of simulated rows of a level whose correlations are corrected.
+MIN_LEVEL_ROWS = 20
+GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a latent variable in numerical integrals.
+WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
+TERMS = 150  # Number of terms of the power series.
+BATCH_PAIRS = 20_000  # Number of pairs in one batch.
+BISECTIONS = 25
+MAX_LATENT_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
+MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
+SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
+SIMULATED_NUMBERS = 10**6  # Largest number of cells in the simulated rows.
+MIN_ROWS, MAX_ROWS = 2**12, 2**15  # Limits of the number of simulated rows.
+MAX_CORRECTIONS = 30  # Largest number of corrections of the parameters.
+MAX_CORRELATION_ERROR = 0.006  # Largest error of a correlation that needs no further correction.
+RECOVERY_FACTOR = 1.5  # Factor of the other steps after an improvement.
+SLOW_RATIO = 0.9  # Ratio of the squared errors of a pair above which its step is halved.
+MAX_STEP = 0.3  # Largest change of a latent correlation in one correction.
+MAX_IDLE_CORRECTIONS = (
+    6  # Number of corrections without an improvement after which the corrections end.
+)
+IMPROVEMENT_RATIO = (
+    0.95  # Largest ratio of the sums of squared errors that counts as an improvement.
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Feature that is an increasing function of one latent variable.
+
+    Attributes
+    ----------
+    feature : int
+        Position of the feature in the encoded rows.
+
+    marginal : Marginal
+        Distribution of the feature, as a position between `lower` and `lower` + `width`.
+
+    lower, width : float
+        Smallest encoded value, and the width of the encoded bounds.
+
+    missing : int
+        Position of the indicator of missing cells; -1 if there is none. A missing cell is encoded
+        as 0, and the distribution describes the other cells.
+
+    present : float
+        Share of the cells that are not missing.
+
+    other : int
+        Position of the indicator that is 1 minus this feature; -1 if there is none.
+
+    """
+
+    feature: int
+    marginal: Marginal
+    lower: float = 0.0
+    width: float = 1.0
+    missing: int = -1
+    present: float = 1.0
+    other: int = -1
+
+    def of(self, latent: Vector) -> Vector:
+        """Return the encoded values of standard normal variables."""
+        return self.lower + self.width * self.marginal.of(latent)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Category with three or more outcomes.
+
+    Attributes
+    ----------
+    features : ndarray of int, shape (k,)
+        Positions of the indicators.
+
+    shares : ndarray, shape (k + 1,)
+        Share of each level, and of the rows without an indicator. They add up to 1.
+
+    """
+
+    features: Integers
+    shares: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Scalars and categories of a table, and the features that never change.
+
+    Attributes
+    ----------
+    scalars : tuple of Scalar, length s
+        Scalars; an indicator of missing cells is before its number.
+
+    levels : tuple of Levels
+        Categories with three or more outcomes. They have k features in all.
+
+    constants : tuple of (int, float)
+        Positions and values of features that are the same in every row.
+
+    """
+
+    scalars: tuple[Scalar, ...]
+    levels: tuple[Levels, ...]
+    constants: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def of(cls, schema: Schema, names: Sequence[str], mean: Vector, covariance: Matrix) -> Parts:
+        """Return the parts of columns with coherent means and covariances."""
+        scalars: list[Scalar] = []
+        levels: list[Levels] = []
+        constants: list[tuple[int, float]] = []
+        for name in names:
+            column = schema.encoded_columns[name]
+            at = np.array([j for j, one in enumerate(schema.variables) if one.column == name])
+            if isinstance(column, Categorical):
+                shares = np.append(mean[at], max(0.0, 1 - float(mean[at].sum())))
+                shares = np.where(shares > MIN_SHARE, shares, 0.0)
+                shares /= shares.sum()
+                outcomes = np.flatnonzero(shares).tolist()
+                if len(outcomes) > 2:
+                    levels.append(Levels(at, shares))
+                else:
+                    constants += [(int(j), float(shares[k] == 1)) for k, j in enumerate(at)]
+                    scalars += _of_two(at, shares, outcomes)
+            else:
+                variance = float(covariance[at[0], at[0]])
+                scalars += number(column, at.tolist(), mean[at].tolist(), variance)
+        return cls(tuple(scalars), tuple(levels), tuple(constants))
+
+    @property
+    def level_features(self) -> Integers:
+        """Positions of the features of the categories, shape (k,)."""
+        return np.concatenate([np.zeros(0, int), *(one.features for one in self.levels)])
+
+    @property
+    def features(self) -> Integers:
+        """Positions of the features of the categories, and then of the scalars, shape (k + s,)."""
+        scalars = [one.feature for one in self.scalars]
+        return np.concatenate([self.level_features, np.array(scalars, int)])
+
+
+def _of_two(at: Integers, shares: Vector, outcomes: list[int]) -> list[Scalar]:
+    """Return the scalar of a category with two outcomes; none for a category with one outcome."""
+    if len(outcomes) < 2:
+        return []
+    first, second = outcomes
+    other = int(at[second]) if second < len(at) else -1
+    return [Scalar(int(at[first]), marginal(float(shares[first]), 0.0, (0, 1)), other=other)]
+
+
+def number(
+    column: Numeric, features: list[int], mean: list[float], variance: float
+) -> list[Scalar]:
+    """Return the scalars of a numeric column: its indicator of missing cells, and its number.
+
+    Parameters
+    ----------
+    column : Numeric
+        Declaration of the column.
+
+    features : list of int, length 1 or 2
+        Positions of the number and of its indicator of missing cells.
+
+    mean : list of float, length 1 or 2
+        Encoded mean. With the rule ``level``, also the share of missing cells.
+
+    variance : float
+        Variance of the encoded number.
+
+    Returns
+    -------
+    list of Scalar
+        Scalars with these means and variances.
+
+    """
+    missing = mean[1] if len(mean) > 1 else 0.0
+    present = max(1 - missing, MIN_SHARE)
+    about = mean[0] / present  # a missing cell adds 0 to the mean and to the mean square
+    variance = max((variance + mean[0] ** 2) / present - about**2, 0.0)
+    low, high, whole = column.lower, column.upper, None
+    if column.reading in ("whole", "flag", "day") and math.ceil(low) < math.floor(high):
+        low, high = math.ceil(low), math.floor(high)
+        whole = low, high
+    lower, width = (low - column.midpoint) / column.half_range, (high - low) / column.half_range
+    found = marginal((about - lower) / width, variance / width**2, whole)
+    if len(features) == 1:
+        return [Scalar(features[0], found, lower, width)]
+    indicator = Scalar(features[1], marginal(missing, 0.0, (0, 1)))
+    return [indicator, Scalar(features[0], found, lower, width, features[1], present)]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Parameters of the dependence between the features.
+
+    Attributes
+    ----------
+    levels : ndarray, shape (k, k)
+        Covariance from which the probabilities of the levels are computed.
+
+    slopes : ndarray, shape (k, s)
+        Slopes of the latent variables on the indicators of the levels.
+
+    residual : ndarray, shape (s, s)
+        Covariance of the residuals of the latent variables.
+
+    """
+
+    levels: Matrix
+    slopes: Matrix
+    residual: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Copula:
+    """Distribution of encoded rows.
+
+    Attributes
+    ----------
+    parts : Parts
+        Scalars and categories.
+
+    dependence : Dependence
+        Parameters of the dependence.
+
+    """
+
+    parts: Parts
+    dependence: Dependence
+
+    @classmethod
+    def of(cls, schema: Schema, names: Sequence[str], mean: Vector, covariance: Matrix) -> Copula:
+        """Return the copula of columns with coherent means and covariances.
+
+        Parameters
+        ----------
+        schema : Schema
+            Declaration of the columns.
+
+        names : sequence of str
+            Names of the columns of the copula.
+
+        mean : ndarray, shape (p,)
+            Coherent means of the encoded variables.
+
+        covariance : ndarray, shape (p, p)
+            Coherent covariance of the encoded variables.
+
+        Returns
+        -------
+        Copula
+            Copula with exactly these means and variances, and approximately these covariances.
+
+        """
+        parts = Parts.of(schema, names, mean, covariance)
+        variances = np.diag(covariance)
+        deviations = np.sqrt(np.where(variances > 0, variances, np.inf))
+        target = covariance / np.outer(deviations, deviations)
+        latent = _of_pairs(parts.scalars, target, np.sqrt(np.maximum(variances, 0.0)))
+        if parts.levels or any(one.missing >= 0 for one in parts.scalars):
+            return cls(parts, _Calibration(parts, covariance, target, latent).corrected())
+        units = 1 / np.array([_gain(one) for one in parts.scalars])
+        empty = np.zeros((0, len(latent)))
+        return cls(parts, Dependence(np.zeros((0, 0)), empty, _correlation_near(latent, units)))
+
+    def draw(self, count: int, features: int, generator: np.random.Generator) -> Matrix:
+        """Draw encoded rows.
+
+        Parameters
+        ----------
+        count : int
+            Number of rows.
+
+        features : int
+            Number p of encoded variables. Derived variables are 0.
+
+        generator : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray, shape (count, p)
+            Encoded rows. Values are spread evenly over the distribution of each feature, so means
+            and variances have little sampling error.
+
+        """
+        parts = self.parts
+        rows = np.zeros((count, features))
+        shape = len(parts.levels), count
+        places = [generator.permutation(count) for _ in parts.levels]
+        uniform = (np.array(places).reshape(shape) + generator.random(shape)) / count
+        draw_levels(parts, self.dependence.levels, uniform, rows)
+        normal = generator.standard_normal((count, len(parts.scalars)))
+        draw_scalars(
+            parts, self.dependence, normal, generator.random((len(parts.scalars), count)), rows
+        )
+        return rows
+
+
+def draw_levels(parts: Parts, covariance: Matrix, uniform: Matrix, rows: Matrix) -> None:
+    """Draw the levels of all categories and write their indicators.
+
+    Parameters
+    ----------
+    parts : Parts
+        Parts of the table. The constants are written too.
+
+    covariance : ndarray, shape (k, k)
+        Covariance from which the probabilities are computed.
+
+    uniform : ndarray, shape (c, m)
+        Random numbers for each category and row.
+
+    rows : ndarray, shape (m, p)
+        Encoded rows.
+
+    """
+    for feature, value in parts.constants:
+        rows[:, feature] = value
+    start = 0
+    given, means = np.zeros(0, int), np.zeros(0)
+    for levels, random in zip(parts.levels, uniform, strict=True):
+        count = len(levels.features)
+        here = slice(start, start + count)
+        chances = np.tile(levels.shares, (len(rows), 1))
+        if start and covariance[:start, here].any():
+            slopes, _ = solve(covariance[:start, :start], covariance[:start, here])
+            change = (rows[:, given] - means) @ slopes
+            chances += np.column_stack([change, -change.sum(axis=1)])
+            possible = levels.shares > 0
+            chances[:, possible] = scaled_to_shares(chances[:, possible], levels.shares[possible])
+            chances[:, ~possible] = 0.0
+        drawn = drawn_levels(chances, random)
+        rows[:, levels.features] = drawn[:, None] == np.arange(count)
+        given, means = np.append(given, levels.features), np.append(means, levels.shares[:-1])
+        start += count
+
+
+def draw_scalars(
+    parts: Parts, dependence: Dependence, normal: Matrix, uniform: Matrix, rows: Matrix
+) -> None:
+    """Draw all scalars, given the levels, and write their features.
+
+    Parameters
+    ----------
+    parts : Parts
+        Parts of the table.
+
+    dependence : Dependence
+        Parameters of the dependence.
+
+    normal : ndarray, shape (m, s)
+        Standard normal variables.
+
+    uniform : ndarray, shape (s, m) or (s, 1)
+        Positions of the values within their ranks, between 0 and 1.
+
+    rows : ndarray, shape (m, p)
+        Encoded rows with the indicators of the levels.
+
+    """
+    values, vectors = np.linalg.eigh(dependence.residual)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    latent = rows[:, parts.level_features] @ dependence.slopes + normal @ root
+    for scalar, own, random in zip(parts.scalars, latent.T, uniform, strict=True):
+        at = np.arange(len(rows))
+        if scalar.missing >= 0:
+            at = np.flatnonzero(rows[:, scalar.missing] == 0)
+        order = at[np.argsort(own[at], kind="stable")]
+        places = (np.arange(len(at)) + np.broadcast_to(random, len(rows))[: len(at)]) / max(
+            len(at), 1
+        )
+        rows[order, scalar.feature] = scalar.of(ndtri(places))
+        if scalar.other >= 0:
+            rows[:, scalar.other] = 1 - rows[:, scalar.feature]
+
+
+def _gain(scalar: Scalar) -> float:
+    """Return the correlation of a scalar with its latent variable."""
+    values = scalar.of(GRID)
+    values = values - WEIGHTS @ values
+    deviation = math.sqrt(float(WEIGHTS @ values**2))
+    return max(float(WEIGHTS @ (values * GRID)) / deviation, 0.01) if deviation > 0 else 1.0
+
+
+def _correlation_near(latent: Matrix, units: Vector) -> Matrix:
+    """Return the positive semidefinite matrix with the same diagonal that is near a matrix."""
+    blocks = [(np.array([j]), latent[[j]][:, [j]]) for j in range(len(latent))]
+    return nearest_with_blocks(latent, blocks, units) if len(latent) else latent
+
+
+def _of_pairs(scalars: Sequence[Scalar], target: Matrix, deviations: Vector) -> Matrix:
+    """Return the latent correlations of scalars from the correlations of pairs.
+
+    Parameters
+    ----------
+    scalars : sequence of Scalar, length s
+        Scalars.
+
+    target : ndarray, shape (p, p)
+        Correlations of the encoded variables.
+
+    deviations : ndarray, shape (p,)
+        Standard deviations of the encoded variables.
+
+    Returns
+    -------
+    ndarray, shape (s, s)
+        Latent correlations, which need not be a positive semidefinite matrix. Cells are assumed to
+        be missing independently of all other features.
+
+    """
+    table = np.array([one.of(GRID) for one in scalars]).reshape(len(scalars), len(GRID))
+    table -= (table @ WEIGHTS)[:, None]
+    own = np.sqrt(table**2 @ WEIGHTS)
+    table /= np.where(own > 0, own, np.inf)[:, None]
+    features = np.array([one.feature for one in scalars], int)
+    # A missing cell reduces the covariances, and it changes the variance.
+    divisors = own * np.array([one.present for one in scalars])
+    factors = np.divide(deviations[features], divisors, out=np.zeros_like(own), where=own > 0)
+    wanted = target[np.ix_(features, features)] * np.outer(factors, factors)
+    for j, one in enumerate(scalars):
+        if one.missing >= 0:
+            wanted[j, j - 1] = wanted[j - 1, j] = 0.0
+    coefficients = (table * WEIGHTS) @ _hermite(TERMS).T
+    highest = (table * WEIGHTS) @ table.T
+    lowest = (table * WEIGHTS) @ table[:, ::-1].T
+    latent = np.eye(len(scalars))
+    first, second = np.triu_indices(len(scalars), 1)
+    for start in range(0, len(first), BATCH_PAIRS):
+        rows, columns = first[start : start + BATCH_PAIRS], second[start : start + BATCH_PAIRS]
+        at = rows, columns
+        products = coefficients[rows].T * coefficients[columns].T
+        latent[at] = latent[columns, rows] = _bisected(
+            products, lowest[at], highest[at], wanted[at]
+        )
+    return latent
+
+
+def _hermite(terms: int) -> Matrix:
+    """Return normalised Hermite polynomials 1 to `terms` on the grid, shape (terms, grid)."""
+    found = [np.ones_like(GRID), GRID]
+    for n in range(1, terms):
+        found.append((GRID * found[n] - math.sqrt(n) * found[n - 1]) / math.sqrt(n + 1))
+    return np.array(found[1:])
+
+
+def _bisected(products: Matrix, lowest: Vector, highest: Vector, wanted: Vector) -> Vector:
+    """Solve for the latent correlations of pairs.
+
+    Parameters
+    ----------
+    products : ndarray, shape (terms, k)
+        Coefficients of the power series, from the first power on.
+
+    lowest, highest : ndarray, shape (k,)
+        Correlations for the latent correlations -1 and 1. The difference from the truncated series
+        is the sum of all further terms.
+
+    wanted : ndarray, shape (k,)
+        Correlations.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        Latent correlations, at most `MAX_LATENT_CORRELATION` in absolute value.
+
+    """
+    alternating = products * np.where(np.arange(len(products)) % 2 == 0, -1.0, 1.0)[:, None]
+    above, below = highest - products.sum(axis=0), lowest - alternating.sum(axis=0)
+    low, high = (
+        np.full(len(wanted), -MAX_LATENT_CORRELATION),
+        np.full(len(wanted), MAX_LATENT_CORRELATION),
+    )
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        found = np.zeros_like(middle)
+        for power in products[::-1]:
+            found = (found + power) * middle
+        found += np.where(middle > 0, above, below) * np.abs(middle) ** (2 * len(products))
+        low, high = np.where(found < wanted, middle, low), np.where(found < wanted, high, middle)
+    return np.where(wanted == 0, 0.0, (low + high) / 2)
+
+
+class _Calibration:
+    """Corrections of the dependence by simulated rows.
+
+    The same random numbers serve all corrections. A correction is the error of the simulated
+    correlations, divided by the slope of a correlation in its latent correlation at 0. This can be
+    too much for strong correlations. The step of a pair is halved if its error has grown.
+
+    Parameters
+    ----------
+    parts : Parts
+        Parts of the table.
+
+    covariance, target : ndarray, shape (p, p)
+        Covariance and correlations of the encoded variables.
+
+    latent : ndarray, shape (s, s)
+        First latent correlations.
+
+    """
+
+    def __init__(self, parts: Parts, covariance: Matrix, target: Matrix, latent: Matrix) -> None:
+        self._parts, self._latent = parts, latent
+        at, k = parts.features, len(parts.level_features)
+        self._order, self._k = len(target), k
+        self._target = target[np.ix_(at, at)]
+        self._deviations = np.sqrt(np.maximum(np.diag(covariance)[at], 1e-300))
+        self._levels = covariance[np.ix_(at[:k], at[:k])]
+        self._gains = np.array([_gain(one) for one in parts.scalars])
+        rows = int(np.clip(SIMULATED_NUMBERS // len(at), MIN_ROWS, MAX_ROWS))
+        generator = np.random.default_rng(SEED)
+        places = [generator.permutation(rows) for _ in parts.levels]
+        self._uniform = (np.array(places).reshape(len(places), rows) + 0.5) / rows
+        normal = generator.standard_normal((rows, len(parts.scalars)))
+        normal -= normal.mean(axis=0)
+        self._normal = np.linalg.solve(np.linalg.cholesky(normal.T @ normal / rows), normal.T).T
+        sizes = [len(one.features) for one in parts.levels]
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        alike = owners[:, None] == owners
+        self._apart = self._pairs(alike, np.diag(self._levels) * rows >= MIN_LEVEL_ROWS)
+        # Independent features are uncorrelated, so their simulated correlations are errors.
+        self._chance = np.zeros_like(self._target)
+        none = np.where(alike, self._levels, 0.0)
+        independent = Dependence(none, np.zeros((k, len(latent))), np.eye(len(latent)))
+        self._chance = self._simulated(independent, self._drawn_levels(none))
+
+    def _pairs(self, alike: Booleans, counted: Booleans) -> Booleans:
+        """Return (k + s, k + s) flags of the pairs whose correlations are corrected.
+
+        Features of the same column and very rare levels are excluded.
+        """
+        k = self._k
+        found = np.ones(self._target.shape, bool)
+        found[:k, :k] = ~alike
+        found[:k] &= counted[:, None]
+        found[:, :k] &= counted
+        for j, one in enumerate(self._parts.scalars):
+            found[k + j, k + j] = False
+            if one.missing >= 0:  # the scalar before a number is its indicator of missing cells
+                found[k + j, k + j - 1] = found[k + j - 1, k + j] = False
+        return found
+
+    def _drawn_levels(self, covariance: Matrix) -> Matrix:
+        rows = np.zeros((len(self._normal), self._order))
+        draw_levels(self._parts, covariance, self._uniform, rows)
+        return rows
+
+    def _simulated(self, dependence: Dependence, rows: Matrix) -> Matrix:
+        """Return the correlations of different columns for these parameters."""
+        middle = np.full((len(self._parts.scalars), 1), 0.5)
+        draw_scalars(self._parts, dependence, self._normal, middle, rows)
+        encoded = rows[:, self._parts.features]
+        encoded = (encoded - encoded.mean(axis=0)) / self._deviations
+        return np.where(self._apart, encoded.T @ encoded / len(encoded), 0.0) - self._chance
+
+    def corrected(self) -> Dependence:
+        """Return the parameters with the smallest error of all corrections."""
+        k, deviations = self._k, self._deviations
+        gains = np.append(np.ones(k), self._gains)
+        units = np.outer(gains, gains)
+        cross = self._bounded(self._target[:k, k:] * deviations[:k, None] / self._gains)
+        steps = np.ones(self._target.shape)
+        (dependence, cross, latent), errors = self._tried(self._levels, cross, self._latent)
+        since = 0
+        for _ in range(MAX_CORRECTIONS):
+            if (
+                np.abs(errors).max(initial=0.0) < MAX_CORRELATION_ERROR
+                or since > MAX_IDLE_CORRECTIONS
+            ):
+                break
+            change = np.clip(steps * errors / units, -MAX_STEP, MAX_STEP)
+            levels = dependence.levels + change[:k, :k] * np.outer(deviations[:k], deviations[:k])
+            moved = self._bounded(cross + change[:k, k:] * deviations[:k, None])
+            found, after = self._tried(levels, moved, latent + change[k:, k:])
+            ratio = np.sum(after**2) / np.sum(errors**2)
+            since = 0 if ratio < IMPROVEMENT_RATIO else since + 1
+            if ratio < 1:
+                slow = after**2 > SLOW_RATIO * errors**2
+                steps = np.where(slow, steps / 2, np.minimum(steps * RECOVERY_FACTOR, 1.0))
+                (dependence, cross, latent), errors = found, after
+            else:
+                steps = steps / 2
+        return dependence
+
+    def _tried(
+        self, levels: Matrix, cross: Matrix, latent: Matrix
+    ) -> tuple[tuple[Dependence, Matrix, Matrix], Matrix]:
+        """Return possible parameters near the given ones, and the errors of the correlations."""
+        rows = self._drawn_levels(levels)
+        found = self._possible(levels, cross, latent, rows)
+        wanted = np.where(self._apart, self._target, 0.0)
+        return found, wanted - self._simulated(found[0], rows)
+
+    def _bounded(self, cross: Matrix) -> Matrix:
+        """Return the nearest covariances of indicators and standard normal variables.
+
+        The largest covariance of an indicator of share s is the normal density at the s-quantile.
+        The same limit holds for the rows without a level.
+        """
+        found, start = cross.copy(), 0
+        for levels in self._parts.levels:
+            most = np.exp(-(ndtri(levels.shares) ** 2) / 2)[:, None] / math.sqrt(2 * math.pi)
+            here = slice(start, start + len(levels.features))
+            found[here] = np.clip(found[here], -most[:-1], most[:-1])
+            sums = found[here].sum(axis=0)
+            found[here] -= levels.shares[:-1, None] * (sums - np.clip(sums, -most[-1], most[-1]))
+            start = here.stop
+        return found
+
+    def _possible(
+        self, levels: Matrix, cross: Matrix, latent: Matrix, rows: Matrix
+    ) -> tuple[Dependence, Matrix, Matrix]:
+        """Return possible parameters near given covariances of levels and latent variables.
+
+        Parameters
+        ----------
+        levels : ndarray, shape (k, k)
+            Covariance from which the probabilities of the levels are computed.
+
+        cross : ndarray, shape (k, s)
+            Covariances of the levels and the latent variables.
+
+        latent : ndarray, shape (s, s)
+            Correlations of the latent variables.
+
+        rows : ndarray, shape (m, p)
+            Rows with the drawn levels.
+
+        Returns
+        -------
+        dependence : Dependence
+            Possible parameters.
+
+        cross, latent : ndarray
+            Covariances that follow from the parameters.
+
+        """
+        drawn = rows[:, self._parts.level_features]
+        drawn = drawn - drawn.mean(axis=0)
+        gram = drawn.T @ drawn / len(drawn)
+        slopes, _ = solve(gram, cross) if len(gram) else (cross, 0)
+        explained = np.einsum("ks,kl,ls->s", slopes, gram, slopes)
+        slopes = slopes * np.sqrt(
+            np.minimum(1.0, MAX_EXPLAINED_SHARE / np.maximum(explained, 1e-300))
+        )
+        common = slopes.T @ gram @ slopes
+        residual = latent - common
+        np.fill_diagonal(residual, np.maximum(1 - np.diag(common), 1 - MAX_EXPLAINED_SHARE))
+        residual = _correlation_near(residual, 1 / self._gains)
+        return Dependence(levels, slopes, residual), gram @ slopes, residual + common

@@ -1,0 +1,98 @@
+"""Levels of categories, drawn one column after another with little randomness, for plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
+from dpcov.analysis.moments import Moments, positive, solve
+from dpcov.releases.pairwise import moved
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Matrix
+    from dpcov.releases import Release
+
+MIN_DAMPING = 1e-9
+
+
+class LevelDraws:
+    """Simulation that draws categories, each conditional on the earlier categories.
+
+    Attributes
+    ----------
+    drawn : ndarray, shape (rows, k)
+        Encoded features drawn so far.
+
+    given : list of int, length k
+        Positions of these features in the release.
+
+    """
+
+    def __init__(self, release: Release, rows: int, generator: np.random.Generator) -> None:
+        self._moments = Moments.of(release)
+        self._generator = generator
+        self._damping = _damping(release, self._moments.count, generator)
+        self.drawn = np.zeros((rows, 0))
+        self.given: list[int] = []
+
+    def regression(self, at: list[int]) -> tuple[Matrix, Matrix]:
+        """Regress features on the features drawn so far.
+
+        Parameters
+        ----------
+        at : list of int, length b
+            Positions of the features.
+
+        Returns
+        -------
+        means : ndarray, shape (rows, b)
+            Conditional means of the encoded features.
+
+        residual : ndarray, shape (b, b)
+            Residual covariance.
+
+        """
+        covariance, means = self._moments.covariance, self._moments.means
+        cross = covariance[np.ix_(self.given, at)]
+        gram = covariance[np.ix_(self.given, self.given)]
+        slopes, _ = solve(gram + self._damping * np.eye(len(gram)), cross)
+        centred = self.drawn - means[self.given]
+        residual = positive(
+            covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
+            + slopes.T @ gram @ slopes
+        )  # fmt: skip
+        return self._moments.encoded[at] + centred @ slopes, residual
+
+    def draw(self, at: list[int]) -> None:
+        """Draw a level, or none of the levels, for each row.
+
+        Parameters
+        ----------
+        at : list of int
+            Positions of the 0/1 features of the levels.
+
+        """
+        shares = np.clip(self._moments.means[at], 0.0, 1.0)
+        chances = self.regression(at)[0]
+        shares = np.append(shares, max(0.0, 1 - float(shares.sum())))
+        chances = np.column_stack([chances, 1 - chances.sum(axis=1)])
+        if shares.sum() <= 0:
+            shares = np.ones(len(shares))
+        chances = scaled_to_shares(chances, shares / shares.sum())
+        count = len(chances)
+        uniform = (self._generator.permutation(count) + 0.5) / count
+        drawn = drawn_levels(chances, uniform)
+        indicators = (drawn[:, None] == np.arange(len(at))).astype(np.float64)
+        self.drawn = np.column_stack([self.drawn, indicators])
+        self.given += at
+
+
+def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
+    """Return the variance per row below which a direction is noise, for damped regressions."""
+    if release.noise is None:
+        return MIN_DAMPING
+    noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
+    noise = moved(release, noise)
+    return max(MIN_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)

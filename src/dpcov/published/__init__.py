@@ -1,0 +1,1 @@
+"""Noisy answers that mechanisms publish, their privacy costs, and the record of a release."""

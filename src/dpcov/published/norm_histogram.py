@@ -1,0 +1,469 @@
+"""Noisy norm histograms, and the clipping bias that they imply.
+
+A mechanism clips every transformed row to a radius. The noise distribution of the release does not
+describe what clipping removes. The norm histogram describes this loss. The mechanism publishes the
+histogram and chooses the radius from it.
+
+This module estimates the clipping bias in two parts:
+
+- Detectable rows. The counts are used as they are, up to the last octave above the noise level.
+- Undetectable tail. Beyond the last detectable octave, the counts are extrapolated. Each candidate
+  tail is the tail of a Weibull distribution: a power of the squared norm is exponentially
+  distributed. The power 0 stands for a power law. The noisy counts weight the candidates.
+
+The histogram cannot detect a few rows that lie far beyond all the others. The histogram can detect
+rows with a rare category, because many rows share the category.
+
+Terms: a *norm* is the Euclidean norm of a transformed row. An *octave* is a range of squared norms
+whose upper end is twice its lower end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from dpcov.published.tails import quantile_of_sum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.samplers import ScalarLaw
+
+# "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
+
+# --- Layout of the bins ---
+
+# Number of bins per octave. Source: not recorded.
+BINS_PER_OCTAVE = 2
+# Distance from the end of the first bin to the typical squared norm, in octaves.
+# Source: not recorded.
+OCTAVES_BELOW_TYPICAL = 6
+
+# --- Noise thresholds ---
+
+# Smallest detectable peak, in standard deviations of the noise of one octave. At or below this
+# threshold, the whole histogram is below the noise level. Source: tuned (commit 989c65b).
+MIN_PEAK_SNR = 4.0
+# Probability that noise alone makes an empty octave detectable. There are about 20 octaves.
+# The second value is smaller, because a false detection far from the other rows costs more.
+# Source: not recorded.
+FALSE_ALARM_ADJACENT = 5e-4  # for an octave next to a detectable octave
+FALSE_ALARM_DISTANT = 1e-5  # for any other octave
+
+# --- Candidate tails ---
+# A candidate tail has a ratio r and a power k. The first undetectable octave has r times as many
+# rows as the octave before it. From one octave to the next, r becomes r^(2^k).
+
+# Ratios r, dimensionless, shape (18,). Source: tuned.
+TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
+# Powers k of the squared norm, dimensionless, shape (5,). With k = 0 the tail is a power law. With
+# k = 0.5 the norm is exponentially distributed. With k = 1 the columns are normal. Source: tuned.
+TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+# Relative prior weight of each power, shape (5,). The weight of the power law equals the next two
+# weights together. Source: tuned.
+TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
+# Largest ratio r of a power law. With r >= 1/2, only the bounds of the columns keep the mean
+# squared norm finite. Source: tuned.
+MAX_POWER_LAW_RATIO = 0.65
+# Relative distance of a true octave count from a candidate tail, as a standard deviation.
+# Source: tuned.
+TAIL_MODEL_RELATIVE_SD = 0.5
+
+# --- Numerical constants ---
+
+# Normal quantile of a two-sided 95% interval.
+Z_95 = 1.96
+# Positions within a bin, as fractions of its width, shape (5,). A row can lie anywhere in its bin,
+# so averages over a bin are averages over these positions.
+BIN_NODES = (np.arange(5) + 0.5) / 5
+
+
+def bin_upper_ends(typical_norm: float, norm_bound: float) -> Vector:
+    """Return the upper ends of the bins.
+
+    Parameters
+    ----------
+    typical_norm : float
+        Root mean square norm of the rows, as the pilot query estimated it.
+
+    norm_bound : float
+        Upper bound on the norm of every row. Both norms are public before the rows are counted.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Squared norms in ascending order. The last one is ``norm_bound**2``.
+
+    """
+    octaves = int(np.ceil(2 * np.log2(norm_bound / typical_norm))) + OCTAVES_BELOW_TYPICAL
+    halvings = np.arange(BINS_PER_OCTAVE * octaves, -1.0, -1.0) / BINS_PER_OCTAVE
+    upper_ends: Vector = norm_bound**2 * 2.0**-halvings
+    return upper_ends
+
+
+class ClippingLoss(NamedTuple):
+    """Estimate of what clipping removes from a sum over rows.
+
+    Attributes
+    ----------
+    estimate : float
+        Estimated loss, in the units of the sum.
+
+    standard_deviation : float
+        Standard deviation of the estimate, in the same units.
+
+    """
+
+    estimate: float
+    standard_deviation: float
+
+    @property
+    def root_mean_square(self) -> float:
+        """Root mean square of the loss, in the units of the sum."""
+        return math.hypot(self.estimate, self.standard_deviation)
+
+
+@dataclass(frozen=True)
+class NormHistogram:
+    """Noisy counts of transformed rows by squared norm.
+
+    Attributes
+    ----------
+    upper_ends : tuple of float, length m
+        Upper ends of the bins, as squared norms in ascending order. The first bin starts at 0. No
+        row lies beyond the last bin.
+
+    counts : tuple of int, length m
+        Number of rows in each bin, plus noise. A count can be negative.
+
+    noise : ScalarLaw
+        Distribution of the noise in each count, in rows.
+
+    """
+
+    upper_ends: tuple[float, ...]
+    counts: tuple[int, ...]
+    noise: ScalarLaw
+
+    @property
+    def below_noise_level(self) -> bool:
+        """True if the noise hides the norms of most rows.
+
+        In this case, the histogram does not show whether rows were clipped.
+        """
+        counts, standard_deviation = self._octaves
+        return bool(counts.max() <= MIN_PEAK_SNR * standard_deviation)
+
+    def squared_norm_loss(self, radius: float) -> ClippingLoss:
+        """Estimate what clipping removes from the sum of squared norms.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        Returns
+        -------
+        ClippingLoss
+            Loss in units of a squared norm.
+
+        """
+        return self._loss(_squared_norm_excess(radius))
+
+    def norm_loss(self, radius: float) -> ClippingLoss:
+        """Estimate what clipping removes from the sum of norms.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        Returns
+        -------
+        ClippingLoss
+            Loss in units of a norm.
+
+        """
+        return self._loss(_norm_excess(radius))
+
+    def loss_upper_bounds(self, radius: float, confidence: float) -> tuple[float, float]:
+        """Compute upper confidence bounds on both losses, without a model of the tail.
+
+        The bounds place every row at the upper end of its bin. The noise in the counts is then the
+        only source of randomness. Its quantile is computed by `dpcov.published.tails`, because a
+        normal quantile is too small for Laplace noise.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        confidence : float
+            Confidence of each bound, between 0 and 1.
+
+        Returns
+        -------
+        squared_norm_loss_bound : float
+            Bound on the loss in the sum of squared norms.
+
+        norm_loss_bound : float
+            Bound on the loss in the sum of norms.
+
+        """
+
+        def bound(excess: Callable[[Matrix], Matrix]) -> float:
+            worst = excess(np.array(self.upper_ends))
+            margin = quantile_of_sum(self.noise, worst, confidence)
+            return max(0.0, float(np.array(self.counts) @ worst) + margin)
+
+        return bound(_squared_norm_excess(radius)), bound(_norm_excess(radius))
+
+    def tail_loss_probability(self, radius: float, threshold: float) -> float:
+        """Estimate the probability that the undetectable tail loses more than a threshold.
+
+        Parameters
+        ----------
+        radius : float
+            Clipping radius, as a norm of transformed rows.
+
+        threshold : float
+            Loss in the sum of squared norms.
+
+        Returns
+        -------
+        float
+            Total weight of the candidate tails whose loss exceeds the threshold. The function
+            returns 1 if the noise hides all rows. The function also returns 1 if only the first
+            octave is detectable and the noise can hide a row.
+
+        Notes
+        -----
+        The first octave contains all shorter rows too, so it does not show how fast the counts
+        fall. Any tail is then possible.
+
+        """
+        tail = self._tail
+        only_first_octave = tail.detectable_bins <= BINS_PER_OCTAVE
+        can_hide_a_row = self.noise.upper_quantile(FALSE_ALARM_ADJACENT) >= 1
+        if self.below_noise_level or (only_first_octave and can_hide_a_row):
+            return 1.0
+        mean_excess, _ = self._excess_by_bin(_squared_norm_excess(radius))
+        return float(tail.weights @ (tail.undetectable @ mean_excess > threshold))
+
+    def squared_norm_quantiles(self, count: int) -> Vector:
+        """Return quantiles of the estimated distribution of the squared norms.
+
+        Parameters
+        ----------
+        count : int
+            Number of quantiles.
+
+        Returns
+        -------
+        ndarray, shape (count,)
+            Quantiles at the probabilities ``(i + 0.5) / count``, in ascending order.
+
+        """
+        tail = self._tail
+        rows = np.append(0.0, np.cumsum(tail.detectable + tail.weights @ tail.undetectable))
+        probabilities = (np.arange(count) + 0.5) / count
+        return np.interp(probabilities * rows[-1], rows, np.append(0.0, self.upper_ends))
+
+    def _loss(self, excess: Callable[[Matrix], Matrix]) -> ClippingLoss:
+        """Estimate the sum of an excess over all rows.
+
+        The estimate adds the loss of the detectable rows and the loss of the tail. The loss of the
+        tail is the weighted median over the candidate tails.
+
+        The variance has four parts:
+
+        - The spread of the candidate tails. The spread is large enough that a normal 95% interval
+          reaches the 97.5% quantile of the candidate tails.
+        - The number of rows in the tail (Poisson distributed), and the positions of these rows.
+        - The noise in the counts of detectable bins.
+        - The positions of the detectable rows within their bins.
+
+        If the noise hides all rows, the estimate becomes 0. The former estimate then adds to the
+        standard deviation (as the root of the sum of squares).
+
+        Parameters
+        ----------
+        excess : callable
+            Function from squared norms to the losses of such rows, of the same shape.
+
+        Returns
+        -------
+        ClippingLoss
+            Loss in the units of the excess.
+
+        """
+        mean_excess, sd_excess = self._excess_by_bin(excess)
+        tail = self._tail
+        tail_losses = tail.undetectable @ mean_excess
+        order = np.argsort(tail_losses)
+        cumulative_weights = np.cumsum(tail.weights[order])
+        places = np.searchsorted(cumulative_weights, [0.5, float(ndtr(Z_95))])
+        median, upper = tail_losses[order[places]]
+        variance = max(tail.weights @ (tail_losses - median) ** 2, ((upper - median) / Z_95) ** 2)
+        variance += tail.weights @ (tail.undetectable @ (mean_excess**2 + sd_excess**2))
+        noise_variance = self.noise.standard_deviation**2
+        variance += noise_variance * np.sum(mean_excess[: tail.detectable_bins] ** 2)
+        variance += np.sum((tail.detectable * sd_excess) ** 2)
+        loss = ClippingLoss(float(tail.detectable @ mean_excess + median), math.sqrt(variance))
+        return ClippingLoss(0.0, loss.root_mean_square) if self.below_noise_level else loss
+
+    def _excess_by_bin(self, excess: Callable[[Matrix], Matrix]) -> tuple[Vector, Vector]:
+        """Compute the mean and the standard deviation of an excess over each bin.
+
+        Parameters
+        ----------
+        excess : callable
+            Function from squared norms to the losses of such rows, of the same shape.
+
+        Returns
+        -------
+        mean : ndarray, shape (m,)
+            Mean loss of a row in each bin.
+
+        standard_deviation : ndarray, shape (m,)
+            Standard deviation of the loss within each bin.
+
+        """
+        upper_ends = np.array(self.upper_ends)
+        lower_ends = np.append(0.0, upper_ends[:-1])
+        values = excess(lower_ends + np.outer(BIN_NODES, upper_ends - lower_ends))
+        return values.mean(axis=0), values.std(axis=0)
+
+    @property
+    def _octaves(self) -> tuple[Vector, float]:
+        """Noisy counts by octave, and the standard deviation of the noise in each count.
+
+        The last octave ends with the last bin. The first octave can lack bins; its count then has
+        less noise.
+        """
+        counts = np.append(np.zeros(self._missing_bins), self.counts)
+        standard_deviation = self.noise.standard_deviation * math.sqrt(BINS_PER_OCTAVE)
+        return counts.reshape(-1, BINS_PER_OCTAVE).sum(axis=1), standard_deviation
+
+    @property
+    def _missing_bins(self) -> int:
+        """Number of bins that the first octave lacks."""
+        return -len(self.counts) % BINS_PER_OCTAVE
+
+    @cached_property
+    def _tail(self) -> _Tail:
+        """Detectable counts, and candidate counts of the undetectable tail.
+
+        The last detectable octave is the farther of two octaves:
+
+        - The last octave of the unbroken run above the adjacent noise threshold. The run starts at
+          the fullest octave.
+        - The last octave above the distant noise threshold.
+
+        All octaves up to it count as detectable.
+
+        The weight of a candidate tail depends on two comparisons with the noisy counts:
+
+        - The counts beyond the last detectable octave.
+        - The ratio of the last two detectable octaves. This comparison is skipped if the last
+          octave is the fullest one, or if the other octave is below the adjacent threshold.
+        """
+        counts, standard_deviation = self._octaves
+        adjacent, distant = (
+            math.sqrt(BINS_PER_OCTAVE) * self.noise.upper_quantile(probability)
+            for probability in (FALSE_ALARM_ADJACENT, FALSE_ALARM_DISTANT)
+        )
+        above_adjacent = counts > adjacent
+        last = peak = int(np.argmax(counts))
+        while last + 1 < len(counts) and above_adjacent[last + 1]:
+            last += 1
+        last = max([last, *np.flatnonzero(counts > distant)])
+        powers, ratios = (
+            grid.ravel() for grid in np.meshgrid(TAIL_POWERS, TAIL_RATIOS, indexing="ij")
+        )
+        prior_weights = np.repeat(TAIL_PRIOR_WEIGHTS, len(TAIL_RATIOS))
+        excluded = (powers == 0) & (ratios > MAX_POWER_LAW_RATIO)
+        log_weights = np.where(excluded, -np.inf, np.log(prior_weights))
+        rows = np.full(len(ratios), max(counts[last], 0.0))
+        if last > peak and above_adjacent[last - 1]:
+            expected = rows / ratios
+            noise_variance = standard_deviation**2 * (1 + ratios**-2)
+            variance = noise_variance + (TAIL_MODEL_RELATIVE_SD * expected) ** 2
+            log_weights += _log_normal_density(counts[last - 1] - expected, variance)
+        detectable_bins = BINS_PER_OCTAVE * (last + 1) - self._missing_bins
+        undetectable = np.zeros((len(ratios), len(self.counts)))
+        for octave in range(last + 1, len(counts)):
+            rows = rows * ratios
+            ratios = ratios ** (2**powers)
+            log_weights += _log_normal_density(counts[octave] - rows, standard_deviation**2 + rows)
+            # Within an octave, the counts fall by the same factor from bin to bin.
+            falling = ratios[:, None] ** (np.arange(BINS_PER_OCTAVE) / BINS_PER_OCTAVE)
+            parts = falling / falling.sum(axis=1, keepdims=True)
+            first = BINS_PER_OCTAVE * octave - self._missing_bins
+            undetectable[:, first : first + BINS_PER_OCTAVE] = rows[:, None] * parts
+        detectable = np.maximum(np.array(self.counts, float), 0.0)
+        detectable[detectable_bins:] = 0.0
+        weights = np.exp(log_weights - log_weights.max())
+        return _Tail(detectable, detectable_bins, undetectable, weights / weights.sum())
+
+
+class _Tail(NamedTuple):
+    """Detectable counts, and candidate counts of the undetectable tail.
+
+    Attributes
+    ----------
+    detectable : ndarray, shape (m,)
+        Counts of the detectable bins; negative counts become 0. All other bins have 0.
+
+    detectable_bins : int
+        Number of detectable bins, counted from the first bin.
+
+    undetectable : ndarray, shape (h, m)
+        Counts of the other bins under each of h candidate tails.
+
+    weights : ndarray, shape (h,)
+        Weight of each candidate tail. The weights sum to 1.
+
+    """
+
+    detectable: Vector
+    detectable_bins: int
+    undetectable: Matrix
+    weights: Vector
+
+
+def _squared_norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
+    """Return a function that maps squared norms to the losses in the squared norm."""
+    return lambda squares: np.maximum(squares - radius**2, 0.0)
+
+
+def _norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
+    """Return a function that maps squared norms to the losses in the norm."""
+    return lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0)
+
+
+def _log_normal_density(errors: Vector, variances: Vector) -> Vector:
+    """Compute the logarithm of normal densities, up to a constant.
+
+    Parameters
+    ----------
+    errors : ndarray, shape (h,)
+        Differences from the means.
+
+    variances : ndarray, shape (h,)
+        Variances of the differences.
+
+    Returns
+    -------
+    ndarray, shape (h,)
+        Logarithms of the densities.
+
+    """
+    return np.asarray(-0.5 * (errors**2 / variances + np.log(variances)))
