@@ -43,7 +43,7 @@ GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a latent variable in numerical 
 WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
 TERMS = 150  # Number of terms of the power series.
 BATCH_PAIRS = 20_000  # Number of pairs in one batch.
-BISECTIONS = 25
+COPULA_BISECTIONS = 25  # Number of halvings of an interval of correlations.
 MAX_LATENT_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
 MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
 SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
@@ -510,7 +510,7 @@ def _bisected(products: Matrix, lowest: Vector, highest: Vector, wanted: Vector)
         np.full(len(wanted), -MAX_LATENT_CORRELATION),
         np.full(len(wanted), MAX_LATENT_CORRELATION),
     )
-    for _ in range(BISECTIONS):
+    for _ in range(COPULA_BISECTIONS):
         middle = (low + high) / 2
         found = np.zeros_like(middle)
         for power in products[::-1]:
