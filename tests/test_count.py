@@ -559,7 +559,7 @@ def test_a_file_without_a_count_loads_and_one_without_its_law_is_refused(gone, t
         assert count_noise(old) is None
         assert old.count() == pytest.approx(2000, abs=1500)
         return
-    with pytest.raises(ReleaseError, match="go together"):
+    with pytest.raises(ReleaseError, match="count or its noise is missing"):
         Release.load(path)
 
 

@@ -203,7 +203,7 @@ def test_the_instructions_for_r_give_the_correlations(tmp_path):
     shown = render(made, file="people.release.json")
     (code,) = re.findall(r'aria-label="R code"><pre><code>(.*?)</code>', shown, re.DOTALL)
     (tmp_path / "covariance.json").write_text(
-        json.dumps(covariances(made).document(), default=list)
+        json.dumps(covariances(made).document(), default=lambda it: it.tolist())
     )
     assert "dpcov covariance people.release.json --json &gt; covariance.json" in shown
     save = 'cat(jsonlite::toJSON(cov2cor(covariance), digits = NA), file = "found.json")'
