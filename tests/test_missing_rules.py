@@ -73,7 +73,7 @@ def all_rules(*but: str) -> list[tuple[str, str]]:
 def test_every_kind_has_a_group_and_the_ignored_none():
     assert [group_of(kind) for kind in KINDS] == ["numbers"] * 6 + ["categories"]
     assert group_of("ignored") is None
-    assert set(KINDS) == set(cli.drafts.MODELS) - {"numeric", "ignored"}
+    assert set(KINDS) == set(cli.drafts.COLUMN_MODELS) - {"numeric", "ignored"}
 
 
 @pytest.mark.parametrize(("kind", "rule"), all_rules("none"))

@@ -14,8 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
 
-MAX_ROUNDS = 50  # Largest number of scalings of the probabilities.
-MIN_CHANCE = 1e-9
+MAX_SCALINGS = 50  # Largest number of scalings of the probabilities.
+MIN_CHANCE = 1e-9  # Smallest probability before the scalings. Source: not recorded.
 MAX_RELATIVE_ERROR = 1e-5  # Relative error of an average probability that needs no further scaling.
 
 
@@ -38,7 +38,7 @@ def scaled_to_shares(chances: Matrix, shares: Vector) -> Matrix:
     """
     chances = np.clip(chances, MIN_CHANCE, 1.0)
     factors = np.ones(len(shares))
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_SCALINGS):
         sums = chances @ factors
         averages = factors * ((1 / sums) @ chances) / len(chances)
         ratios = shares / np.maximum(averages, 1e-300)

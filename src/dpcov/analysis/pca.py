@@ -19,7 +19,7 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
 from dpcov.published import record
-from dpcov.releases import MIN_VARIANCE
+from dpcov.releases import MIN_FEATURE_VARIANCE
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.releases.persons import dependent, titled
 
@@ -309,7 +309,7 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
 def _over_deviation(covariance: Matrix) -> Vector:
     """Return the inverse standard deviation of each feature, or 0 for a constant feature."""
     variances = np.diag(covariance)
-    flat = variances <= MIN_VARIANCE
+    flat = variances <= MIN_FEATURE_VARIANCE
     return np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, variances)))
 
 

@@ -207,9 +207,9 @@ class PlausibleMoments:
         noisy = release.find(NoisyCount)
         if best is None or noisy is None or not release.has_intercept:
             return float(noise[-1, -1])
-        of_corner = float(noise[-1, -1]) / t**2
+        of_entry = float(noise[-1, -1]) / t**2
         own = noisy.noise.simulate(draws) / units_per_row(release.schema)
-        return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
+        return (best.of_corner * of_entry + (1 - best.of_corner) * own) * t**2
 
 
 class _Directions:

@@ -21,7 +21,7 @@ from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases import MIN_VARIANCE
+from dpcov.releases import MIN_FEATURE_VARIANCE
 from dpcov.releases.pairwise import fewest_rows, rows_by_pair
 
 if TYPE_CHECKING:
@@ -559,14 +559,14 @@ class _Problem:
         every = np.diag(moments.covariance)
         noise = noise_of_entries(release)
         if flat is None:
-            flat = [j for j in wanted if every[j] <= MIN_VARIANCE]
+            flat = [j for j in wanted if every[j] <= MIN_FEATURE_VARIANCE]
             hidden = [j for j in wanted if every[j] < MIN_FEATURE_SNR * noise[j]]
             if features is None and len(wanted) - len(hidden) >= 2:
                 flat = hidden
         at = [j for j in wanted if j not in flat]
         if not at:
             raise ReleaseError("None of these features varies in the release.")
-        variances = np.maximum(every[at], MIN_VARIANCE)
+        variances = np.maximum(every[at], MIN_FEATURE_VARIANCE)
         deviations = np.sqrt(variances) if correlation else np.ones(len(at))
         matrix = moments.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
         size = float(np.trace(matrix)) / len(at)

@@ -33,11 +33,10 @@ COLUMN_LOSS_RELATIVE_SD = 0.4
 # dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
 # with a probability above the second constant. Source of both: tuned on the part `tune` of
 # benchmarks/tables.toml.
-MAX_HIDDEN_VARIANCE_FRACTION = 0.2
-MAX_HIDDEN_VARIANCE_PROBABILITY = 0.25
+MAX_HIDDEN_VARIANCE_FRACTION, MAX_HIDDEN_VARIANCE_PROBABILITY = 0.2, 0.25
 # Fraction of a second moment. A smaller centered second moment is a rounding error and has no
 # direction. Source: not recorded.
-ROUNDING_FRACTION = 1e-12
+MOMENT_ROUNDING_FRACTION = 1e-12
 
 
 class ClippingBias:
@@ -238,7 +237,7 @@ def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
         centered = (vectors * np.maximum(values, 0.0)) @ vectors.T
     size = float(np.trace(centered))
     # The noise can make the trace of the moment negative.
-    nothing = size <= ROUNDING_FRACTION * abs(float(np.trace(moment)))
+    nothing = size <= MOMENT_ROUNDING_FRACTION * abs(float(np.trace(moment)))
     return (np.zeros((p, p)), 0.0) if nothing else (centered / size, size)
 
 

@@ -41,8 +41,7 @@ FIT_ITERATIONS = 12
 FIT_STEP_FRACTION = 0.7
 # Powers of the candidate spectra: eigenvalue i is proportional to i^-power. The steep powers are
 # used at small orders only. Source: not recorded.
-FLAT_POWERS = (0.0,)
-STEEP_POWERS = (2.0, 8.0)
+FLAT_POWERS, STEEP_POWERS = (0.0,), (2.0, 8.0)
 
 # --- Choice between both methods ---
 
@@ -61,8 +60,7 @@ MIN_SIMULATION_SNR = 0.5
 
 # Imaginary part of the argument, in units of edge / sqrt(d). The first value smooths eigenvalues
 # that can be noise. The second value is for eigenvalues above the noise. Source: not recorded.
-NOISE_SMOOTHING = 2.0
-SIGNAL_SMOOTHING = 0.5
+NOISE_SMOOTHING, SIGNAL_SMOOTHING = 2.0, 0.5
 # Number of times that each part of the sum is estimated again. More rounds change nothing.
 # Source: not recorded.
 BACKFITTING_ROUNDS = 4

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 MAX_PROJECTION_ROUNDS = 200
 # Change of the last round, as a fraction of the change of all rounds, at which the projections
 # stop. Source: not recorded.
-PROJECTION_TOLERANCE = 0.001
+STRUCTURE_TOLERANCE = 0.001
 # Number of rounds of the projections onto the equations. Source: not recorded.
 EQUATION_ROUNDS = 4
 
@@ -162,7 +162,7 @@ class Structure:
             matrix = self._spectrum(inside + right, trace)
             right += inside - matrix
             change, whole = np.linalg.norm(matrix - before), np.linalg.norm(matrix - start)
-            if change <= PROJECTION_TOLERANCE * whole:
+            if change <= STRUCTURE_TOLERANCE * whole:
                 break
         return matrix
 

@@ -43,7 +43,7 @@ ROUNDING_VARIANCE = 8
 # Noise distributions from papers. Their density exp(-||Z||_* / scale) gives the cost.
 NUCLEAR_LAWS = ("nuclear-laplace", "nuclear-laplace-square")
 ENTRYWISE_LAW = "discrete-laplace-entrywise"
-ROOT_FRACTION_BITS = 128  # Number of binary digits in an upper bound on a square root.
+COST_ROOT_BITS = 128  # Number of binary digits in an upper bound on a square root.
 
 
 class NoCostError(ValueError):
@@ -217,5 +217,5 @@ def _of_trace(
 
 def _root_above(value: Fraction) -> Fraction:
     """Return a rational number above the square root of a positive number."""
-    scaled = math.ceil(value * 2 ** (2 * ROOT_FRACTION_BITS))
-    return Fraction(math.isqrt(scaled) + 1, 2**ROOT_FRACTION_BITS)
+    scaled = math.ceil(value * 2 ** (2 * COST_ROOT_BITS))
+    return Fraction(math.isqrt(scaled) + 1, 2**COST_ROOT_BITS)

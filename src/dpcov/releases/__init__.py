@@ -51,13 +51,13 @@ FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
     "published_count": (NoisyCount, "value"),
 }
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-MAX_NAMED_FEATURES = 5  # Number of features that the short form of a release names.
+MAX_SHOWN_FEATURES = 5  # Number of features that the short form of a release names.
 # Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
-ROUNDING_FRACTION = 1e-13
+VARIANCE_ROUNDING_FRACTION = 1e-13
 MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
 COHERENT = "coherent means and covariances"  # name in `Record.memory`
 # Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
-MIN_VARIANCE = 1e-12
+MIN_FEATURE_VARIANCE = 1e-12
 
 
 class VoidReleaseWarning(UserWarning):
@@ -495,7 +495,7 @@ class Release(Record):
                 "The release contains numbers that are too large. Its file is damaged, or its "
                 "denoised matrix is not positive semidefinite; denoise the release again."
             )
-        nothing = np.abs(np.diag(centred)) <= ROUNDING_FRACTION * np.diag(moment)[:-1]
+        nothing = np.abs(np.diag(centred)) <= VARIANCE_ROUNDING_FRACTION * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
         count = max(self.count(), 1.0)
@@ -711,7 +711,7 @@ class Release(Record):
 
     def _facts(self) -> dict[str, str]:
         """Return the short description of the release, by the name of each fact."""
-        names, more = self.columns[:MAX_NAMED_FEATURES], len(self.columns) - MAX_NAMED_FEATURES
+        names, more = self.columns[:MAX_SHOWN_FEATURES], len(self.columns) - MAX_SHOWN_FEATURES
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
@@ -755,7 +755,7 @@ class Release(Record):
 def _correlation(covariance: Matrix) -> Matrix:
     """Return the correlations of a covariance, with 0 beside a variance that is 0."""
     variances = np.diag(covariance)
-    flat = variances <= MIN_VARIANCE
+    flat = variances <= MIN_FEATURE_VARIANCE
     deviations = np.sqrt(np.where(flat, 1.0, variances))
     correlation = covariance / np.outer(deviations, deviations)
     correlation[flat, :] = correlation[:, flat] = 0.0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Numeric
 
-MAX_NAMED_COLUMNS = 12
+MAX_CLAIM_COLUMNS = 12  # largest number of columns that a claim names
 SMALL_FACTOR = 1.5  # a smaller factor is stated in per cent
 QUERY_WORDS: dict[Query, str] = {
     "pilot": "noisy sums for the means and variances",
@@ -262,8 +262,8 @@ def _values(column: Numeric | Categorical) -> str:
 def _named(found: Iterable[str]) -> str:
     """Return the first texts of a list, and how many more there are."""
     texts = list(found)
-    more = len(texts) - MAX_NAMED_COLUMNS
-    return ", ".join(texts[:MAX_NAMED_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - MAX_CLAIM_COLUMNS
+    return ", ".join(texts[:MAX_CLAIM_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
 def product(release: Release) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpcov.api.ledger import Account
     from dpcov.core.show.table import Row
 
-TITLE = "Privacy ledger"
+PAGE_TITLE = "Privacy ledger"
 # Sentence on the epsilon of the releases, with a place for the delta.
 DRAWN = "epsilon at {:g} is the epsilon of the drawn noise at the delta of the budget."
 SUFFIXES = (".html", ".md", ".txt")
@@ -47,7 +47,7 @@ def pages(ledger: Ledger, dataset: str | None = None) -> list[Table]:
 
     """
     chosen = ledger.datasets() if dataset is None else [dataset]
-    found = [sentences(f"{TITLE} {ledger.path.name}, {_today()}", *_chain(ledger))]
+    found = [sentences(f"{PAGE_TITLE} {ledger.path.name}, {_today()}", *_chain(ledger))]
     for name in chosen:
         account = ledger.account(name)
         found += [_promise(account), account.totals()]
@@ -161,8 +161,8 @@ def _files(account: Account) -> Table:
 def _html(tables: Sequence[Table]) -> str:
     style = files("dpcov.report").joinpath("page.css").read_text(encoding="utf-8")
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{TITLE}</title>'
-        f"<style>{style}</style></head><body><main><h1>{TITLE}</h1>"
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{PAGE_TITLE}</title>'
+        f"<style>{style}</style></head><body><main><h1>{PAGE_TITLE}</h1>"
         f"{html.tables(tables)}</main></body></html>\n"
     )
 

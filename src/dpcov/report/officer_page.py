@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 # Characters of texts on the page. With these limits, every page fits on one sheet of A4.
-MAX_TITLE = 80
-MAX_STATEMENT = 160
-MAX_FACT = 400
-MAX_TECHNICAL = 600
+MAX_TITLE, MAX_STATEMENT, MAX_FACT, MAX_TECHNICAL = 80, 160, 400, 600
 Fact = tuple[str, str]
 TO_ASK = (
     "Is there a legal basis for the table, and for this publication?",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
+# Smallest variance per row below which a direction counts as noise. Source: not recorded.
 MIN_DAMPING = 1e-9
 
 
