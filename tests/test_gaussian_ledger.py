@@ -34,6 +34,7 @@ from dpcov.errors import (
     MechanismError,
     OutputError,
 )
+from dpcov.published.kinds import NoisyCount, NoisySums
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.sql import DatabaseTable
 from tables_for_tests import of, write_people
@@ -93,8 +94,8 @@ def test_a_request_with_delta_draws_gaussian_noise(path: Path) -> None:
     ledger = Ledger.create(path, ApproxDP(4.0, 1e-6))
     made = dpcov.release(table(columns=1), ledger=ledger, **asked)
     assert made.guarantee.budget == ApproxDP(2.0, 1e-9)
-    assert made.sums is not None
-    assert {law.law for law in (made.noise, made.count_noise, made.sums.law)} == {
+    sums, count = made.find(NoisySums), made.find(NoisyCount)
+    assert {law.law for law in (made.noise, count.noise, sums.noise)} == {
         "discrete-gaussian-orthogonal",
         "discrete-gaussian",
     }

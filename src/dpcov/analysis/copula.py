@@ -45,7 +45,7 @@ GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a latent variable in numerical 
 WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
 TERMS = 150  # Number of terms of the power series.
 BATCH_PAIRS = 20_000  # Number of pairs in one batch.
-BISECTIONS = 25
+ROOT_HALVINGS = 25  # Number of halvings of the interval of a latent correlation.
 MAX_LATENT_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
 MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
 SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
@@ -506,7 +506,7 @@ def _bisected(products: Matrix, lowest: Vector, highest: Vector, wanted: Vector)
     above, below = highest - products.sum(axis=0), lowest - alternating.sum(axis=0)
     high = np.full(len(wanted), MAX_LATENT_CORRELATION)
     low = -high
-    for _ in range(BISECTIONS):
+    for _ in range(ROOT_HALVINGS):
         middle = (low + high) / 2
         found = np.zeros_like(middle)
         for power in products[::-1]:

@@ -28,11 +28,13 @@ NODES = np.linspace(-8.5, 8.5, 2049)  # Positions of the quantiles of a number, 
 # Parameter a + b of the beta distribution in a mixture with point masses. A smaller parameter has
 # nearly all its mass at the bounds, where quantiles are not accurate.
 MIXED_WEIGHT = 0.05
-MIN_VARIANCE = 1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
+MIN_RELATIVE_VARIANCE = (
+    1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
+)
 MAX_VALUES = 1000  # Largest number of values of a whole number whose probabilities are computed.
 # Distance of the largest whole number from the mean, in standard deviations.
 TAIL_DEVIATIONS = 40.0
-BISECTIONS = 50  # Number of halvings of the logarithm of a variance.
+VARIANCE_HALVINGS = 50  # Number of halvings of the logarithm of a variance.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ def marginal(mean: float, variance: float, whole: tuple[int, int] | None = None)
 
     """
     mean = min(max(mean, 0.0), 1.0)
-    if mean * (1 - mean) <= MIN_VARIANCE or (variance <= MIN_VARIANCE and whole is None):
+    if mean * (1 - mean) <= MIN_RELATIVE_VARIANCE or (
+        variance <= MIN_RELATIVE_VARIANCE and whole is None
+    ):
         return Marginal(np.zeros(0), np.array([mean]), steps=True)
     if whole is not None:
         low, high = whole
@@ -110,7 +114,7 @@ def _window(low: int, high: int, mean: float, deviation: float) -> tuple[int, in
 def _number(mean: float, variance: float) -> Marginal:
     """Return a beta distribution, with point masses at the bounds if the variance needs them."""
     most = mean * (1 - mean)
-    weight = most / max(variance, MIN_VARIANCE) - 1
+    weight = most / max(variance, MIN_RELATIVE_VARIANCE) - 1
     share = 1.0
     if weight < MIXED_WEIGHT:
         share = min(1.0, max(0.0, (1 - variance / most) * (1 + MIXED_WEIGHT) / MIXED_WEIGHT))
@@ -146,8 +150,8 @@ def _whole(
     share = min(max((low + mean * width - window[0]) / count, 0.0), 1.0)
     wanted = variance * (width / count) ** 2
     most = share * (1 - share)
-    least, largest = MIN_VARIANCE, max(min(wanted, most), MIN_VARIANCE)
-    for _ in range(BISECTIONS):
+    least, largest = MIN_RELATIVE_VARIANCE, max(min(wanted, most), MIN_RELATIVE_VARIANCE)
+    for _ in range(VARIANCE_HALVINGS):
         middle = math.sqrt(least * largest)
         found = _probabilities(share, middle, count)
         places = np.arange(count + 1) / count

@@ -39,7 +39,7 @@ ROUNDING_FRACTION = 1e-14
 # Largest number of alternating projections. A matrix with more than MAX_REPEATED_FEATURES features
 # gets one projection, because each one costs a decomposition.
 MAX_ROUNDS = 10
-MAX_REPEATED_FEATURES = 300
+MAX_REPEATED_FEATURES = 300  # Features. Source: not recorded.
 SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction of all changes.
 MIN_DIVISOR = 1e-300  # Smallest divisor.
 OTHER_LABEL = "(other or missing)"
