@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix, Vector
     from dpcov.rows.schema import Numeric, Schema
 
+# "Tuned" means: set on the tables of benchmarks/coherent.py, with 3,000 and 20,000 rows.
+
 # Largest share of rows that counts as 0. A table would need 10^6 rows to show one of them.
 MIN_SHARE = 1e-6
 # Smallest number of simulated rows of a level whose correlations are corrected.
@@ -43,23 +45,19 @@ GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a latent variable in numerical 
 WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
 TERMS = 150  # Number of terms of the power series.
 BATCH_PAIRS = 20_000  # Number of pairs in one batch.
-COPULA_BISECTIONS = 25  # Number of halvings of an interval of correlations.
+BISECTIONS = 25
 MAX_LATENT_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
 MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
 SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
 SIMULATED_NUMBERS = 10**6  # Largest number of cells in the simulated rows.
 MIN_ROWS, MAX_ROWS = 2**12, 2**15  # Limits of the number of simulated rows.
-MAX_CORRECTIONS = 30  # Largest number of corrections of the parameters.
+MAX_CORRECTIONS = 30  # Largest number of corrections of the parameters. Tuned.
 MAX_CORRELATION_ERROR = 0.006  # Largest error of a correlation that needs no further correction.
-RECOVERY_FACTOR = 1.5  # Factor of the other steps after an improvement.
-SLOW_RATIO = 0.9  # Ratio of the squared errors of a pair above which its step is halved.
+RECOVERY_FACTOR = 1.5  # Factor of the other steps after an improvement. Tuned.
+SLOW_RATIO = 0.9  # Ratio of the squared errors of a pair above which its step is halved. Tuned.
 MAX_STEP = 0.3  # Largest change of a latent correlation in one correction.
-MAX_IDLE_CORRECTIONS = (
-    6  # Number of corrections without an improvement after which the corrections end.
-)
-IMPROVEMENT_RATIO = (
-    0.95  # Largest ratio of the sums of squared errors that counts as an improvement.
-)
+MAX_IDLE_CORRECTIONS = 6  # Number of corrections in a row that need not be an improvement.
+IMPROVEMENT_RATIO = 0.95  # Ratio of the sums of squared errors below which errors have improved.
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,11 +504,9 @@ def _bisected(products: Matrix, lowest: Vector, highest: Vector, wanted: Vector)
     """
     alternating = products * np.where(np.arange(len(products)) % 2 == 0, -1.0, 1.0)[:, None]
     above, below = highest - products.sum(axis=0), lowest - alternating.sum(axis=0)
-    low, high = (
-        np.full(len(wanted), -MAX_LATENT_CORRELATION),
-        np.full(len(wanted), MAX_LATENT_CORRELATION),
-    )
-    for _ in range(COPULA_BISECTIONS):
+    high = np.full(len(wanted), MAX_LATENT_CORRELATION)
+    low = -high
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
         found = np.zeros_like(middle)
         for power in products[::-1]:
@@ -604,10 +600,8 @@ class _Calibration:
         (dependence, cross, latent), errors = self._tried(self._levels, cross, self._latent)
         since = 0
         for _ in range(MAX_CORRECTIONS):
-            if (
-                np.abs(errors).max(initial=0.0) < MAX_CORRELATION_ERROR
-                or since > MAX_IDLE_CORRECTIONS
-            ):
+            close = np.abs(errors).max(initial=0.0) < MAX_CORRELATION_ERROR
+            if close or since > MAX_IDLE_CORRECTIONS:
                 break
             change = np.clip(steps * errors / units, -MAX_STEP, MAX_STEP)
             levels = dependence.levels + change[:k, :k] * np.outer(deviations[:k], deviations[:k])
@@ -681,9 +675,7 @@ class _Calibration:
         gram = drawn.T @ drawn / len(drawn)
         slopes, _ = solve(gram, cross) if len(gram) else (cross, 0)
         explained = np.einsum("ks,kl,ls->s", slopes, gram, slopes)
-        slopes = slopes * np.sqrt(
-            np.minimum(1.0, MAX_EXPLAINED_SHARE / np.maximum(explained, 1e-300))
-        )
+        slopes = slopes / np.sqrt(np.maximum(explained / MAX_EXPLAINED_SHARE, 1.0))
         common = slopes.T @ gram @ slopes
         residual = latent - common
         np.fill_diagonal(residual, np.maximum(1 - np.diag(common), 1 - MAX_EXPLAINED_SHARE))

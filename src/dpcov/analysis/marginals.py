@@ -28,14 +28,11 @@ NODES = np.linspace(-8.5, 8.5, 2049)  # Positions of the quantiles of a number, 
 # Parameter a + b of the beta distribution in a mixture with point masses. A smaller parameter has
 # nearly all its mass at the bounds, where quantiles are not accurate.
 MIXED_WEIGHT = 0.05
-MIN_MARGINAL_VARIANCE = (
-    1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
-)
+MIN_VARIANCE = 1e-18  # Smallest variance, as a fraction of the squared width of the bounds.
 MAX_VALUES = 1000  # Largest number of values of a whole number whose probabilities are computed.
-TAIL_DEVIATIONS = (
-    40.0  # Distance of the largest whole number from the mean, in standard deviations.
-)
-MARGINAL_BISECTIONS = 50  # Number of halvings of an interval.
+# Distance of the largest whole number from the mean, in standard deviations.
+TAIL_DEVIATIONS = 40.0
+BISECTIONS = 50  # Number of halvings of the logarithm of a variance.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +86,7 @@ def marginal(mean: float, variance: float, whole: tuple[int, int] | None = None)
 
     """
     mean = min(max(mean, 0.0), 1.0)
-    if mean * (1 - mean) <= MIN_MARGINAL_VARIANCE or (
-        variance <= MIN_MARGINAL_VARIANCE and whole is None
-    ):
+    if mean * (1 - mean) <= MIN_VARIANCE or (variance <= MIN_VARIANCE and whole is None):
         return Marginal(np.zeros(0), np.array([mean]), steps=True)
     if whole is not None:
         low, high = whole
@@ -115,7 +110,7 @@ def _window(low: int, high: int, mean: float, deviation: float) -> tuple[int, in
 def _number(mean: float, variance: float) -> Marginal:
     """Return a beta distribution, with point masses at the bounds if the variance needs them."""
     most = mean * (1 - mean)
-    weight = most / max(variance, MIN_MARGINAL_VARIANCE) - 1
+    weight = most / max(variance, MIN_VARIANCE) - 1
     share = 1.0
     if weight < MIXED_WEIGHT:
         share = min(1.0, max(0.0, (1 - variance / most) * (1 + MIXED_WEIGHT) / MIXED_WEIGHT))
@@ -151,8 +146,8 @@ def _whole(
     share = min(max((low + mean * width - window[0]) / count, 0.0), 1.0)
     wanted = variance * (width / count) ** 2
     most = share * (1 - share)
-    least, largest = MIN_MARGINAL_VARIANCE, max(min(wanted, most), MIN_MARGINAL_VARIANCE)
-    for _ in range(MARGINAL_BISECTIONS):
+    least, largest = MIN_VARIANCE, max(min(wanted, most), MIN_VARIANCE)
+    for _ in range(BISECTIONS):
         middle = math.sqrt(least * largest)
         found = _probabilities(share, middle, count)
         places = np.arange(count + 1) / count

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.published.kinds import (
     NoisyCount,
     NoisyMatrix,
@@ -74,7 +75,8 @@ def check_consistency(record: Record) -> None:
     for one in record.rounds:
         if isinstance(one.published, NoisyMatrix):
             matrix = one.published
-            if matrix.shift != shift_for(matrix.noise.spread):
+            former = isinstance(matrix.noise, WeightedSum)  # put together from several matrices
+            if not former and matrix.shift != shift_for(matrix.noise.spread):
                 raise ValueError(f"the shift of the query {one.query!r} does not fit the noise")
     for matrix, trace in _traces(record.rounds):
         order, unit = matrix.lattice.dimension, 2.0**matrix.shift

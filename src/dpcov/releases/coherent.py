@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 # Largest negative eigenvalue that counts as a rounding error, as a fraction of the largest one.
-EIGENVALUE_ROUNDING_FRACTION = 1e-14
-# Largest number of alternating projections for at most MAX_REPEATED_FEATURES features. A
-# larger matrix gets one projection, because each one costs a decomposition.
-MAX_COHERENT_ROUNDS = 10
-MAX_REPEATED_FEATURES = 300  # Number of features up to which the projections are repeated.
+ROUNDING_FRACTION = 1e-14
+# Largest number of alternating projections. A matrix with more than MAX_REPEATED_FEATURES features
+# gets one projection, because each one costs a decomposition.
+MAX_ROUNDS = 10
+MAX_REPEATED_FEATURES = 300
 SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction of all changes.
 MIN_DIVISOR = 1e-300  # Smallest divisor.
 OTHER_LABEL = "(other or missing)"
@@ -145,7 +145,7 @@ def _differs(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> b
     if any(not np.array_equal(covariance[np.ix_(at, at)], block) for at, block in blocks):
         return True
     values = np.linalg.eigvalsh(covariance)
-    return bool(values[0] < -EIGENVALUE_ROUNDING_FRACTION * values[-1])
+    return bool(values[0] < -ROUNDING_FRACTION * values[-1])
 
 
 def _with_old_correlations(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> Matrix:
@@ -298,9 +298,9 @@ def nearest_with_blocks(
     low, high = (-np.inf, np.inf) if bounds is None else (bounds[0] / units, bounds[1] / units)
     start = near = _with_blocks(np.clip(matrix / units, low, high), inner)
     correction = np.zeros_like(near)
-    for _ in range(MAX_COHERENT_ROUNDS if len(matrix) <= MAX_REPEATED_FEATURES else 1):
+    for _ in range(MAX_ROUNDS if len(matrix) <= MAX_REPEATED_FEATURES else 1):
         values, vectors = np.linalg.eigh(near + correction)
-        if not correction.any() and values[0] >= -EIGENVALUE_ROUNDING_FRACTION * values[-1]:
+        if not correction.any() and values[0] >= -ROUNDING_FRACTION * values[-1]:
             return near * units
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         inside = root @ root.T
