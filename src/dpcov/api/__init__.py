@@ -70,7 +70,7 @@ class PreparedRelease:
         Conditions on the rows.
 
     part_of : str or None
-        Column of a grouped release, if this release is a part of one.
+        Column of the grouped release that this release belongs to, or None.
 
     about : About
         Description of the release for the ledger.

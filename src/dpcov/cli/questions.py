@@ -283,9 +283,9 @@ class Interview:
         Raises
         ------
         Quit
-            If the answer is quit.
+            If the user typed `quit`.
         Back
-            If the answer is back.
+            If the user typed `back`.
 
         """
         text = ""

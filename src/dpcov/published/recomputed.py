@@ -145,7 +145,7 @@ def check_guarantee(record: Record) -> None:
 
 
 def is_recomputed(record: Record) -> bool:
-    """Return True if the noise of the rounds accounts for the whole guarantee.
+    """Return True if the whole guarantee follows from the noise of the rounds.
 
     The result is False for a mechanism without a known noise distribution, and for a mechanism that
     does not publish all of its rounds.
@@ -164,7 +164,7 @@ def is_gaussian(answer: Published) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Least:
-    """Smallest budget of all groups together."""
+    """Smallest budget that covers all groups together."""
 
     epsilon: Fraction
     delta: Fraction
