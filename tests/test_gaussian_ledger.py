@@ -492,7 +492,7 @@ def test_a_release_is_never_lost_for_its_record(
     monkeypatch.setattr(ledger_module.Ledger, "finish", fail)
     asked = {"epsilon": 0.5, "delta": 1e-8, "ledger": ledger, **BOUNDS}
     with pytest.warns(LedgerWarning, match="which shows it as unfinished"):
-        assert dpcov.release(table(), **asked).count() > 0
+        assert dpcov.release(table(), **asked).published is not None
     assert ledger.account().entries[0].state == "unfinished"
 
 

@@ -56,7 +56,7 @@ def test_other_results_go_to_frames_too() -> None:
 
 def test_what_is_not_there_is_said() -> None:
     made = released()
-    with pytest.raises(ReleaseError, match=r"no matrix 'cov'\. Choose: covariance"):
+    with pytest.raises(ReleaseError, match=r"matrix 'cov' does not exist\. Choose: covariance"):
         made.to_frame("cov")  # type: ignore[arg-type]
     with pytest.raises(ReleaseError, match=r"no library 'dask'\. Choose: pandas"):
         made.to_frame("covariance", "dask")  # type: ignore[arg-type]

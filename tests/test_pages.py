@@ -173,7 +173,8 @@ def test_what_the_page_on_r_reads_is_there_and_is_the_release(tmp_path):
     command = ["-c", "from dpcov.cli import main; main()", "covariance", "a.json", "--json"]
     printed = subprocess.check_output([sys.executable, *command], cwd=tmp_path)
     found = json.loads(printed)
-    assert set(re.findall(r"found\$(\w+)", text)) == {"columns", "covariance"} <= set(found)
+    assert set(re.findall(r"found\$(\w+)", text)) == {"columns", "covariance", "guarantee"}
+    assert {"columns", "covariance", "guarantee"} <= set(found)
     assert found["columns"] == list(made.columns)
     covariance = np.array(found["covariance"])
     deviations = np.sqrt(np.diag(covariance))

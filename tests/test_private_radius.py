@@ -21,6 +21,7 @@ from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
+from rounds_for_tests import trace_noise
 
 NAMES = ("a", "b", "c", "d")
 ADDITIVE = ("matrix-laplace", "nuclear-laplace", "laplace", "gaussian")
@@ -409,7 +410,7 @@ def test_a_trace_alone_costs_what_the_matrix_would():
     laws = calibrated("laplace", rows.lattice(), 0.1, Neighbors.REPLACE_ONE, radius="private")
     assert isinstance(laws, additive.Calibration)
     assert made.published is None
-    assert made.trace_noise == laws.trace_alone
+    assert trace_noise(made) == laws.trace_alone
     bound = rows.lattice().relative().unit_bound
     spent = 2 / laws.counts.scale + bound / laws.trace_alone.scale
     assert spent == exact(0.1)
