@@ -147,7 +147,8 @@ def test_a_file_with_a_scale_out_of_range_is_refused(tmp_path, field, scale):
     made.save(tmp_path / "r.json")
     document = json.loads((tmp_path / "r.json").read_text())
     assert Release.load(tmp_path / "r.json").noise == made.noise
-    document["noise"][field] = scale
+    (matrix,) = [one["answer"] for one in document["rounds"] if one["query"] == "matrix"]
+    matrix["noise"][field] = scale
     (tmp_path / "r.json").write_text(json.dumps(document))
     with pytest.raises(ReleaseError, match="valid release file"):
         Release.load(tmp_path / "r.json")

@@ -279,7 +279,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "group": None if group is None else _group_document(group),
         "schema": release.schema.model_dump(mode="json"),
     }
-    ReleaseDocument.model_validate(document, strict=False)
+    _release(ReleaseDocument.model_validate(document, strict=False))  # a file that can be read
     return document
 
 
