@@ -214,7 +214,7 @@ class Intervals(Result):
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
     def document(self) -> dict[str, Any]:
-        """Return the content of the JSON output, which also has the former key ``guaranteed``."""
+        """Return the content of the JSON output, with the former key ``guaranteed``."""
         more = {"covering": self.covering, "warning": self.warning}
         return {**Result.document(self), **more, "guaranteed": self.for_clipped_rows}
 

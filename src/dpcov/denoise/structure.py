@@ -231,7 +231,7 @@ class Structure:
         return self._lifted(self.equated(matrix))
 
     def free(self, features: int) -> Matrix:
-        """Return the directions in which the centered features of any rows can lie.
+        """Return a basis of the directions in which centered rows can vary.
 
         Parameters
         ----------

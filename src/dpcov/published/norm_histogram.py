@@ -64,7 +64,7 @@ FALSE_ALARM_DISTANT = 1e-5  # for any other octave
 # Ratios r, dimensionless, shape (18,). Source: tuned.
 TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
 # Powers k of the squared norm, dimensionless, shape (5,). With k = 0 the tail is a power law. With
-# k = 0.5 the norm is exponentially distributed. With k = 1 the columns are normal. Source: tuned.
+# k = 0.5 the norm is exponentially distributed. k = 1 belongs to normal columns. Source: tuned.
 TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 # Relative prior weight of each power, shape (5,). The weight of the power law equals the next two
 # weights together. Source: tuned.

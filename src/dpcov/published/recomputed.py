@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Relative tolerance of delta, because the privacy curve is computed in float64.
 DELTA_TOLERANCE = 1e-9
-# Fraction of the budget that the rounds must spend. Otherwise a guarantee is not recomputed.
+# Smallest fraction of the budget that the rounds must spend, so that the guarantee is confirmed.
 ACCOUNTED_FRACTION = 1 - 1e-6
 BOLDER = "the guarantee is stronger than the noise of the rounds allows"
 

@@ -68,7 +68,7 @@ class Statements:
 
     @property
     def inspection(self) -> str:
-        """Sentence on whether anybody inspected the data first."""
+        """Sentence that states whether anybody inspected the data first."""
         return DATA_SEEN[self.data_seen]
 
     def missing(self) -> tuple[str, ...]:
