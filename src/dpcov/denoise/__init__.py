@@ -37,7 +37,7 @@ from dpcov.denoise.shrinkage import (
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.published import record
-from dpcov.published.kinds import NoisyCount, NoisyTrace, content
+from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace, content
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -348,9 +348,11 @@ def _directions(release: Record) -> Matrix | None:
         Orthonormal columns; None without a directions query.
 
     """
-    if release.directions is None or release.linear_map is None:
+    query = release.find(NoisyMatrix, "directions") or release.find(NoisyTrace, "directions trace")
+    if query is None or release.linear_map is None:
         return None
-    p, before = release.lattice.features, release.directions.linear_map
+    p = release.lattice.features
+    before = None if query.transform is None else query.transform.matrix
     after = release.linear_map if before is None else release.linear_map @ np.linalg.inv(before)
     turned = np.eye(release.lattice.dimension)
     turned[:p, :p] = np.linalg.eigh(after + after.T)[1]
