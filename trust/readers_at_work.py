@@ -96,7 +96,7 @@ def faults(line: str, code: int, text: str, planted: bool) -> list[str]:
 def new_ledger() -> None:
     """Create a ledger without charges."""
     Path("x.ledger").unlink(missing_ok=True)
-    code, text = run("ledger create x.ledger --epsilon 1e6 --delta 0.1", Path("output"))
+    code, text = run("ledger create x.ledger --epsilon 1e6 --delta 0.1 --pure 1e5", Path("output"))
     assert code == 0, text
 
 
