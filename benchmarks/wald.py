@@ -1,7 +1,10 @@
 """Measure the size and the power of the Wald tests of `ols`.
 
     make bench NAME=wald
-    make bench NAME=wald ARGS="--releases 200"
+    make bench NAME=wald ARGS="--releases 200 --minutes 30"
+
+With `--minutes`, the script stops early and reports the releases that it made. The next call goes
+on from there, until each cell has all releases.
 
 **Size.** The cells are 500, 2,000 and 20,000 rows, 6 and 12 columns, and epsilon 0.3 and 1. In each
 release, the target is independent of the features, and the features have pairwise rank correlations
@@ -29,9 +32,11 @@ coefficients over all releases of the cell without an effect.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from itertools import product
 from typing import Any
 
@@ -39,11 +44,16 @@ import numpy as np
 import scipy
 
 import dpcov
-from results import Kept, show
+from results import RESULTS, show, write
 
 COMMAND = "make bench NAME=wald"
 COUNTS, COLUMNS, EPSILONS = (500, 2000, 20_000), (6, 12), (0.3, 1.0)
 RELEASES = 2000
+# Number of releases of each cell before the next cell, and divisor of the number with a strong
+# effect.
+ROUND, STRONG_EVERY = 20, 4
+# File of the answers of an unfinished run.
+ANSWERS = RESULTS / "partial" / "wald.jsonl"
 # Level of the tests, limits of their sizes, and confidence of the intervals of a size.
 LEVEL, LARGEST, LEAST, CONFIDENCE = 0.05, 0.07, 0.03, 0.999
 # Middle and half-width of the columns in half-widths of the bounds.
@@ -81,31 +91,29 @@ class Cell:
         normal[:, 0] = np.sqrt(1 - score**2) * own[:, 0] + score * normal[:, 1]
         return np.asarray(CENTER + FILL * (2 * scipy.special.ndtr(normal) - 1))
 
-    def answers(self, releases: int) -> Iterator[Row | None]:
-        """Yield what the tests say of each release, or None if `ols` refuses it."""
-        for seed in range(releases):
-            table = self.table(seed)
-            made = dpcov.release(table, lower=-1, upper=1, epsilon=self.epsilon, seed=seed)
-            try:
-                fit = dpcov.ols(made, "x0")
-            except dpcov.errors.ReleaseError:
-                yield None
-                continue
-            k = self.columns - 1
-            found: Row = {
-                "wald": fit.wald.p_value,
-                "coefficients": fit.p_values[1:],
-                "estimates": fit.coefficients[1:],
-                "former": former(fit, k),
-                "without": without_privacy(table),
-                "intervals": fit.r_squared_interval,
-            }
-            if seed % PLAIN_EVERY == 0:
-                found["plain"] = plain(fit)
-            if seed % LEVEL_EVERY == 0:
-                flags = dpcov.intervals(made, "covariance", sampling=False).below_noise
-                found["below"] = np.mean(np.diag(flags)[1:])
-            yield found
+    def answer(self, seed: int) -> Row:
+        """Return what the tests say of a release, or only the seed if `ols` refuses it."""
+        table = self.table(seed)
+        made = dpcov.release(table, lower=-1, upper=1, epsilon=self.epsilon, seed=seed)
+        try:
+            fit = dpcov.ols(made, "x0")
+        except dpcov.errors.ReleaseError:
+            return {"seed": seed}
+        found: Row = {
+            "seed": seed,
+            "wald": fit.wald.p_value,
+            "coefficients": fit.p_values[1:].tolist(),
+            "estimates": fit.coefficients[1:].tolist(),
+            "former": former(fit, self.columns - 1),
+            "without": without_privacy(table),
+            "R-squared": fit.r_squared_interval.tolist(),
+        }
+        if seed % PLAIN_EVERY == 0:
+            found["plain"] = plain(fit)
+        if seed % LEVEL_EVERY == 0:
+            flags = dpcov.intervals(made, "covariance", sampling=False).below_noise
+            found["below"] = float(np.mean(np.diag(flags)[1:]))
+        return found
 
 
 def former(fit: Any, k: int) -> float:
@@ -150,10 +158,9 @@ def rates(rejected: np.ndarray) -> tuple[float, float, bool, bool]:
     return float(means.min()), float(means.max()), small, exact
 
 
-def of_sizes(cell: Cell, releases: int) -> Iterator[Row]:
-    """Yield the sizes of the tests in a cell without an effect."""
-    every = list(cell.answers(releases))
-    found = [one for one in every if one is not None]
+def of_sizes(cell: Cell, every: list[Row]) -> Row:
+    """Return the sizes of the tests in a cell without an effect."""
+    found = [one for one in every if "wald" in one]
     below = float(np.mean([one["below"] for one in found if "below" in one]))
     joint = np.array([[one["wald"]] for one in found]) < LEVEL
     single = np.array([one["coefficients"] for one in found]) < LEVEL
@@ -163,7 +170,7 @@ def of_sizes(cell: Cell, releases: int) -> Iterator[Row]:
     least, largest, all_small, all_exact = rates(single)
     above = below <= MOST_BELOW
     low, high = interval(joint[:, 0])
-    yield {
+    return {
         "what": "size",
         "n": cell.n,
         "columns": cell.columns,
@@ -179,17 +186,17 @@ def of_sizes(cell: Cell, releases: int) -> Iterator[Row]:
         "plain wald": float(simple.mean()),
         "former F": float(old.mean()),
         "former F fails": interval(old)[0] > LARGEST,
-        "R-squared covered": float(np.mean([one["intervals"][0] <= 0 for one in found])),
+        "R-squared covered": float(np.mean([one["R-squared"][0] <= 0 for one in found])),
         "ok": small and all_small and (not above or (exact and all_exact)),
     }
 
 
-def beside_an_effect(cell: Cell, releases: int) -> Iterator[Row]:
-    """Yield the sizes of the tests of the coefficients that are 0, beside a strong effect."""
-    found = [one for one in cell.answers(releases) if one is not None]
+def beside_an_effect(cell: Cell, every: list[Row]) -> Row:
+    """Return the sizes of the tests of the coefficients that are 0, beside a strong effect."""
+    found = [one for one in every if "wald" in one]
     single = np.array([one["coefficients"][1:] for one in found]) < LEVEL
     least, largest, small, _ = rates(single)
-    yield {
+    return {
         "what": "size beside an effect",
         "n": cell.n,
         "columns": cell.columns,
@@ -199,7 +206,7 @@ def beside_an_effect(cell: Cell, releases: int) -> Iterator[Row]:
         "largest coefficient": largest,
         "power of wald": float(np.mean([one["wald"] < LEVEL for one in found])),
         "R-squared covered": float(
-            np.mean([one["intervals"][0] <= STRONG <= one["intervals"][1] for one in found])
+            np.mean([one["R-squared"][0] <= STRONG <= one["R-squared"][1] for one in found])
         ),
         "ok": small,
     }
@@ -215,22 +222,19 @@ def effect(n: int, columns: int) -> float:
     return float(found / (n + found))
 
 
-def of_power(releases: int) -> Iterator[Row]:
-    """Yield the power of the tests."""
-    n, columns, epsilon = COUNTS[-1], COLUMNS[0], EPSILONS[-1]
-    cell = Cell(n, columns, epsilon, effect(n, columns))
-    none = [one for one in Cell(n, columns, epsilon).answers(releases) if one is not None]
-    found = [one for one in cell.answers(releases) if one is not None]
+def of_power(cell: Cell, found: list[Row], none: list[Row]) -> Row:
+    """Return the power of the tests, from releases with and without an effect."""
+    columns = cell.columns
     true = np.cov(np.array([one["estimates"] for one in none]).T)
     slopes = np.array([one["estimates"] for one in found])
     statistics = np.einsum("ij,jk,ik->i", slopes, np.linalg.inv(true), slopes)
     known = statistics > scipy.stats.chi2.ppf(1 - LEVEL, columns - 1)
     power = float(np.mean([one["wald"] < LEVEL for one in found]))
-    yield {
+    return {
         "what": "power",
-        "n": n,
+        "n": cell.n,
         "columns": columns,
-        "epsilon": epsilon,
+        "epsilon": cell.epsilon,
         "releases": len(found),
         "R-squared": cell.explained,
         "without privacy": float(np.mean([one["without"] < LEVEL for one in found])),
@@ -241,24 +245,53 @@ def of_power(releases: int) -> Iterator[Row]:
     }
 
 
+def made(cells: Sequence[Cell], releases: int, minutes: float) -> dict[Cell, list[Row]]:
+    """Return the answers of all releases, some of which an earlier call can have made.
+
+    The releases go round the cells, so that all cells have equally many when the time is over.
+    """
+    found: dict[Cell, list[Row]] = {cell: [] for cell in cells}
+    if ANSWERS.exists():
+        for line in ANSWERS.read_text().splitlines():
+            row = json.loads(line)
+            found[Cell(*row.pop("cell"))].append(row)
+    ANSWERS.parent.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * minutes
+    with ANSWERS.open("a") as file:
+        for stop in range(ROUND, releases + ROUND, ROUND):
+            for cell, own in found.items():
+                last = stop // STRONG_EVERY if cell.explained == STRONG else stop
+                for seed in range(len(own), min(last, releases)):
+                    own.append(cell.answer(seed))
+                    file.write(json.dumps({"cell": astuple(cell), **own[-1]}) + "\n")
+            file.flush()
+            print(f"{stop} of {releases} releases", flush=True)
+            if time.monotonic() > end:
+                break
+        else:
+            ANSWERS.unlink()  # so that the next call starts afresh
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the Wald tests of ols.")
     parser.add_argument("--releases", type=int, default=RELEASES, help="releases in each cell")
-    releases = parser.parse_args().releases
-    kept = Kept("wald.json", COMMAND)
-    for n, columns, epsilon in product(COUNTS, COLUMNS, EPSILONS):
-        cell, strong = Cell(n, columns, epsilon), Cell(n, columns, epsilon, STRONG)
-        kept.part(str(cell), lambda cell=cell: of_sizes(cell, releases))
-        kept.part(str(strong), lambda cell=strong: beside_an_effect(cell, releases // 4))
-        for row in kept.rows[-2:]:
-            print(row, flush=True)
-    kept.part("power", lambda: of_power(releases))
-    for what in dict.fromkeys(row["what"] for row in kept.rows):
-        show(what, [row for row in kept.rows if row["what"] == what])
-    fails = [row["former F fails"] for row in kept.rows if row["what"] == "size"]
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this time")
+    asked = parser.parse_args()
+    shapes = list(product(COUNTS, COLUMNS, EPSILONS))
+    last = (COUNTS[-1], COLUMNS[0], EPSILONS[-1])
+    weak = Cell(*last, effect(*last[:2]))
+    cells = [*(Cell(*one) for one in shapes), weak, *(Cell(*one, STRONG) for one in shapes)]
+    found = made(cells, asked.releases, asked.minutes)
+    rows = [of_sizes(cell, found[cell]) for cell in cells if cell.explained == 0]
+    rows += [beside_an_effect(cell, found[cell]) for cell in cells if cell.explained == STRONG]
+    rows.append(of_power(weak, found[weak], found[Cell(*last)]))
+    for what in dict.fromkeys(row["what"] for row in rows):
+        show(what, [row for row in rows if row["what"] == what])
+    write("wald.json", COMMAND, rows)
+    fails = [row["former F fails"] for row in rows if row["what"] == "size"]
     print(f"control: the former F test fails in {sum(fails)} of {len(fails)} cells")
-    held = kept.done() and any(fails) and all(row["ok"] for row in kept.rows)
-    return int(not held)
+    return int(not (any(fails) and all(row["ok"] for row in rows)))
 
 
 if __name__ == "__main__":
