@@ -346,14 +346,15 @@ def correlations(
 
     If `truth` is given, the intervals include the privacy noise only.
     """
-    names, matrix = release.columns, release.correlation()
+    estimate = Estimate.of(release)
+    names, matrix = release.columns, estimate.correlation
     noise = found = None
-    if not release.uninformative and release.noise is not None:
+    if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
         errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
         noise = _errors(release, errors)
     facts, file = _in_full(release, matrix, noise, found)
-    if Estimate.of(release).hides_correlations:
+    if estimate.hides_correlations:
         return Found([], facts, file)
     kinds, notes, first = {"private": (matrix, "{:.3f}")}, list[str](), ""
     if noise is not None and found is not None:
