@@ -19,7 +19,6 @@ from dpcov.core.show.table import Table, sentences
 from dpcov.estimate import Estimate
 from dpcov.estimate.rounding import keeps_declared
 from dpcov.published.recomputed import is_recomputed
-from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def summary(release: Release) -> Found:
         "guarantee_recomputed": is_recomputed(release),
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
-        "count_standard_error": _count_error(release),
+        "count_standard_error": Estimate.of(release).count_deviation,
         **errors,
         "means_below_noise": _means_below(release),
         "facts": dict(described.texts()),
@@ -161,19 +160,7 @@ def _rows_by_column(release: Release) -> dict[str, str]:
 def _private_count(release: Release) -> str:
     if not release.tells_count:
         return "private, not released"
-    about, deviation = f"about {release.count():.0f}", _count_error(release)
+    about, deviation = f"about {release.count():.0f}", Estimate.of(release).count_deviation
     if deviation is None:
         return f"{about} (private)"
     return f"{about}, standard error {deviation:.0f} (private, with noise)"
-
-
-def _count_error(release: Release) -> float | None:
-    """Return the standard error of the number of rows.
-
-    The result is None if the number is public, unknown or not released.
-    """
-    if release.row_count is not None or not release.tells_count:
-        return None
-    if (best := CountEstimate.of(release)) is not None:
-        return best.deviation
-    return None if release.noise is None else Estimate.of(release).noise_deviations[0]

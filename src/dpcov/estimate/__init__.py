@@ -127,6 +127,19 @@ class Estimate:
         known = self.record.row_count is not None or self.record.find(NoisyCount) is not None
         return known or published.moments_reason(self.record) is None
 
+    @property
+    def count_deviation(self) -> float | None:
+        """Standard deviation of the noise in the number of rows.
+
+        None if the number is public or not released, or if the noise distribution is unknown.
+        """
+        record = self.record
+        if record.row_count is not None or not self.has_count:
+            return None
+        if (best := CountEstimate.of(record)) is not None:
+            return best.deviation
+        return None if record.noise is None else self.noise_deviations[0]
+
     def counted(self, moment: Matrix) -> Matrix:
         """Return a second moment whose row count is the best estimate of the number of rows.
 
@@ -386,6 +399,8 @@ class Estimate:
 
         """
         schema, t = self.record.schema, self.record.intercept()
+        if not missing.has_gaps(schema):
+            return moments
         return missing.complete_moments(schema, moments, t, least=missing.least_rows(self.record))
 
     def complete_errors(self, errors: Array) -> Array:
