@@ -134,7 +134,7 @@ def rank_two(moment: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],

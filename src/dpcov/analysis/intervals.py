@@ -19,9 +19,9 @@ from dpcov.analysis.below_noise import (
 )
 from dpcov.analysis.moments import DERIVATIVE_STEP
 from dpcov.analysis.noise_warnings import means_below_noise
-from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.analysis.plausible_sums import plausible
 from dpcov.analysis.rounding import hardly_noisy
-from dpcov.analysis.statistics import Means, statistic_named
+from dpcov.analysis.statistics import Means, Variances, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
@@ -29,9 +29,11 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
+from dpcov.published import record
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
+from dpcov.releases.sums import with_matrix
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Function, Name, Statistic
@@ -240,10 +242,10 @@ def intervals(
         Release with a noise distribution.
 
     statistic : str, Statistic or callable
-        Name ``mean``, ``covariance``, ``correlation``, ``eigenvalues`` or ``explained variance``.
-        The functions `coefficients`, `eigenvalues` and `explained_variance` return other
-        statistics. A function from a release to an array is called on simulated releases without
-        denoising.
+        Name ``mean``, ``variance``, ``covariance``, ``correlation``, ``eigenvalues`` or
+        ``explained variance``. The functions `coefficients`, `eigenvalues` and
+        `explained_variance` return other statistics. A function from a release to an array is
+        called on simulated releases without denoising.
 
     level : float, default 0.95
         Nominal coverage of each interval, between 0 and 1.
@@ -322,7 +324,8 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    return release.noise is not None and len(release.columns) <= MAX_DEFAULT_FEATURES
+    known = release.noise is not None or record.sums_of(release) is not None
+    return known and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -368,7 +371,7 @@ def several_intervals(
     Raises
     ------
     NotReleasedError
-        The release has no noise distribution, holds the trace only, or lacks an intercept.
+        The release has no noise distribution or no intercept, or it does not hold the statistics.
     ReleaseError
         A name is unknown, or `level` is not between 0 and 1.
 
@@ -391,6 +394,9 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
+    if not all(isinstance(one, Means | Variances) for one in asked):
+        record.refuse(record.matrix_reason(release))
+    release = with_matrix(release)
     clip = None if release.lengths is None else ClippingBias.of(release, release.second_moment())
     unknown = release.clipped and clip is None
     told = _said(release, clip, level, for_clipped_rows)
@@ -442,7 +448,7 @@ def stated(
     release: Release, statistics: Sequence[Statistic], sampling: bool, draws: np.random.Generator
 ) -> list[Stated]:
     """Compute statistics of the estimate and their first-order errors."""
-    truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
+    truths = plausible(release, sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
     for kept, whole, more in truths.parts():
         for one in found:
@@ -541,7 +547,7 @@ def _alone(
     draws: np.random.Generator,
 ) -> list[tuple[Array, Array, Booleans, Booleans]]:
     """Compute ends, trust flags and noise flags from the noise distribution alone."""
-    truths = PlausibleMoments(release, sampling=sampling, generator=draws, alone=True)
+    truths = plausible(release, sampling=sampling, generator=draws, alone=True)
     simulations = [_Simulation(release, statistic, truths.center) for statistic in statistics]
     of_noise = simulations
     if sampling:

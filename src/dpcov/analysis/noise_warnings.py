@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.below_noise import too_uncertain
-from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.analysis.plausible_sums import plausible
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.published import record
@@ -64,7 +64,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     ()
 
     """
-    if reason := record.directions_reason(release):
+    if record.sums_of(release) is None and (reason := record.directions_reason(release)):
         return (reason,)
     if not release.has_intercept:
         return ()
@@ -74,7 +74,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
             "The number of rows is below the noise level: none is left, so means and covariances "
             "say nothing.",
         )
-    if release.noise is None:
+    if release.noise is None and record.sums_of(release) is None:
         return ()
     of_count, of_means = deviations(release)
     found = []
@@ -104,7 +104,7 @@ def means_below_noise(release: Release) -> Booleans | None:
 
     The result is None if the release has no noise distribution.
     """
-    if release.noise is None:
+    if release.noise is None and record.sums_of(release) is None:
         return None
     if release.count() <= 0:
         return np.ones(len(release.columns), np.bool_)
@@ -149,14 +149,14 @@ def deviations(release: Release) -> tuple[float, Vector]:
         Standard deviations in the units of encoded features.
 
     """
-    plausible = PlausibleMoments(
+    simulated = plausible(
         release, sampling=False, generator=reading_generator(), draws=COUNT_ERROR_DRAWS, alone=True
     )
     t, count = release.intercept(), release.count()
     encoded = (release.mean() - release.centers) / release.scales
-    center = completed(release.schema, plausible.center, t, least=least_rows(release))
+    center = completed(release.schema, simulated.center, t, least=least_rows(release))
     away = count * t * np.append(encoded, t) - center[:, -1]
-    batches = [moved(release, errors)[:, :, -1] + away for errors in plausible.errors()]
+    batches = [moved(release, errors)[:, :, -1] + away for errors in simulated.errors()]
     errors = np.concatenate(batches) / t
     counts = errors[:, -1] / t
     means = (errors[:, :-1] - np.outer(counts, encoded)) / max(count, 1.0)

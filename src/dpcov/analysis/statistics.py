@@ -132,6 +132,18 @@ class Means(_Plain):
         return np.array(low), release.centers + release.scales
 
 
+class Variances(_Plain):
+    """Variances in the squared units of the data, with the divisor n."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        covariances = Stack.of(release, matrices).covariances
+        return np.diagonal(covariances, axis1=1, axis2=2) * release.scales**2
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        indicators = np.array([feature.is_indicator for feature in release.schema.variables])
+        return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
+
+
 class Covariances(_Triangle):
     """Lower triangle of the covariances, in the units of the data, with the divisor n."""
 
@@ -296,9 +308,10 @@ class OfRelease(_Plain):
             return None
 
 
-Name = Literal["mean", "covariance", "correlation", "eigenvalues", "explained variance"]
+Name = Literal["mean", "variance", "covariance", "correlation", "eigenvalues", "explained variance"]
 STATISTICS: dict[str, Statistic] = {
     "mean": Means(),
+    "variance": Variances(),
     "covariance": Covariances(),
     "correlation": Correlations(),
     "eigenvalues": Spectrum("covariance", shares=False),

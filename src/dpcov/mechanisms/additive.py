@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpcov.core.privacy import Guarantee, Neighbors
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.published.consistency import shift_for
@@ -80,6 +81,11 @@ class Calibration:
         for law in (self.matrix, self.trace, self.trace_alone, self.counts):
             if law is not None:
                 law.require_drawable()
+
+    @property
+    def is_gaussian(self) -> bool:
+        """True if all noise is Gaussian noise."""
+        return isinstance(self.trace_alone, ScalarGaussian)
 
     def at(self, lattice: Lattice) -> Calibration:
         """Return a calibration with the same cost for another lattice of the same order."""

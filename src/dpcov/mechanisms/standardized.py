@@ -126,6 +126,11 @@ class Calibration:
             law.require_drawable()
 
     @property
+    def is_gaussian(self) -> bool:
+        """True if all noise is Gaussian noise."""
+        return isinstance(self.look, ScalarGaussian)
+
+    @property
     def final(self) -> additive.Calibration:
         return self.paths[0].final
 

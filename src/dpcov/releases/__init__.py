@@ -26,6 +26,7 @@ from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
 from dpcov.releases.coherent import coherent_moments, with_other
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
+from dpcov.releases.sums import with_matrix
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 # Names that `dir(release)` lists, which are the stable ones.
 PUBLIC_NAMES = (
     *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
-    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("denoise", "provenance", "group", "columns", "mean", "variance", "covariance"),
     *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
     *("load", "guarantee_in_words", "not_protected", "not_released"),
 )
@@ -236,7 +237,7 @@ class Release(Record):
         Raises
         ------
         NotReleasedError
-            The release holds the trace only.
+            The release holds no second moment.
 
         See Also
         --------
@@ -268,7 +269,7 @@ class Release(Record):
 
         """
         known = self.row_count is not None or self.find(NoisyCount) is not None
-        return known or record.moments_reason(self) is None
+        return known or record.means_reason(self) is None
 
     def total_weight(self) -> float:
         """Return a private estimate of the sum of the survey weights.
@@ -306,7 +307,7 @@ class Release(Record):
         Raises
         ------
         NotReleasedError
-            The release contains no means; `not_released` gives the reason.
+            The release contains no means. The message names what it contains.
 
         See Also
         --------
@@ -323,8 +324,42 @@ class Release(Record):
         True
 
         """
+        record.refuse(record.means_reason(self))
         mean, _ = self._coherent()
         return self.centers + self.scales * mean
+
+    def variance(self) -> Vector:
+        """Return the private variances of the features.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            Variances in the squared units of the data, in the order of `columns`. The divisor is
+            the number of rows n, and not n - 1. They are the diagonal of `covariance`, if the
+            release contains one.
+
+        Raises
+        ------
+        NotReleasedError
+            The release contains no variances. The message names what it contains.
+
+        See Also
+        --------
+        dpcov.intervals : Intervals for the variances.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.linspace(0, 1, 5000)[:, None]
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(abs(release.variance()[0] - 1 / 12) < 0.02)
+        True
+
+        """
+        record.refuse(record.means_reason(self))
+        _, covariance = self._coherent()
+        return np.diag(covariance) * self.scales**2
 
     def covariance(self) -> Matrix:
         """Return the private covariance matrix of the features.
@@ -355,6 +390,7 @@ class Release(Record):
         True
 
         """
+        record.refuse(self.not_released)
         _, covariance = self._coherent()
         return covariance * np.outer(self.scales, self.scales)
 
@@ -387,14 +423,15 @@ class Release(Record):
         True
 
         """
+        record.refuse(self.not_released)
         return _correlation(self._coherent()[1])
 
     @property
     def uninformative(self) -> bool:
         """True if no correlation rises above the noise, so that all correlations are 0.
 
-        The property is also True if the release holds the trace only. The property is False if the
-        release contains no correlations for another reason.
+        The property is also True if the release holds a trace and no matrix. The property is False
+        if the release contains no correlations for another reason.
 
         See Also
         --------
@@ -411,7 +448,7 @@ class Release(Record):
 
         """
         if self.published is None or self.not_released is not None:
-            return self.published is None
+            return self.published is None and self.find(NoisyTrace) is not None
         correlation = _correlation(self._encoded()[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
@@ -451,7 +488,7 @@ class Release(Record):
         Without denoising, the estimate stays as it is.
         """
         if COHERENT not in self.memory:
-            mean, covariance = self._encoded()
+            mean, covariance = with_matrix(self)._encoded()
             if self.denoise != "none":
                 noise = np.ones(len(mean))
                 if self.linear_map is not None:
@@ -734,8 +771,8 @@ class Release(Record):
         """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
-        if self.not_released is None:
-            deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
+        if record.means_reason(self) is None:
+            deviations = np.sqrt(np.maximum(self.variance(), 0.0))
             figures = zip(self.columns, self.mean().tolist(), deviations.tolist(), strict=True)
             means: list[Row] = [
                 (

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.samplers.weighted import WeightedSum
+from dpcov.published import record
+from dpcov.releases.sums import with_matrix
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Integers, Matrix
@@ -218,7 +220,7 @@ def rows_by_pair(release: Release) -> Matrix:
     p, n = len(release.columns), release.count()
     if not has_gaps(release.schema):
         return np.full((p, p), n)
-    moment, t = release.second_moment().copy(), release.intercept()
+    moment, t = with_matrix(release).second_moment().copy(), release.intercept()
     moment[-1, -1] = n * t**2
     return np.asarray(np.clip(_pairs(release.schema, moment, t)[0], 0.0, n))
 
@@ -239,10 +241,13 @@ def least_rows(release: Release) -> float:
         Number of rows, at least 1.
 
     """
-    law = release.noise
-    if law is None:
+    law, sums = release.noise, record.sums_of(release)
+    if law is not None:
+        variance = law.diagonal_variance
+    elif sums is not None:
+        variance = sums.noise.standard_deviation**2
+    else:
         return 1.0
-    variance = law.diagonal_variance
     if isinstance(law, WeightedSum):
         parts = zip(law.weights, law.terms, strict=True)
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
@@ -304,7 +309,7 @@ def moved(release: Release, errors: Array) -> Array:
     """
     if not has_gaps(release.schema):
         return errors
-    schema, t, moment = release.schema, release.intercept(), release.second_moment()
+    schema, t, moment = release.schema, release.intercept(), with_matrix(release).second_moment()
     least = least_rows(release)
     about = completed(schema, moment, t, least=least)
     return (
@@ -326,7 +331,7 @@ def missing_shares(release: Release) -> dict[str, float]:
         Fractions by the name of the column, for the columns with missingness indicators.
 
     """
-    if not has_gaps(release.schema) or release.not_released is not None:
+    if not has_gaps(release.schema) or record.means_reason(release) is not None:
         return {}
     rows, count = np.diag(rows_by_pair(release)), max(release.count(), 1.0)
     shares = dict(zip(release.columns, (1 - rows / count).tolist(), strict=True))
@@ -336,7 +341,7 @@ def missing_shares(release: Release) -> dict[str, float]:
 
 def assumed(release: Release) -> tuple[str, ...]:
     """Return a sentence about missing cells; none if cells cannot be missing."""
-    if not has_gaps(release.schema) or release.not_released is not None:
+    if not has_gaps(release.schema) or record.means_reason(release) is not None:
         return ()
     shares = sorted(missing_shares(release).items(), key=lambda it: -it[1])
     named = ", ".join(f"{name} {share:.1%}" for name, share in shares[:MAX_NAMED_COLUMNS])

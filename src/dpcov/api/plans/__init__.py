@@ -638,7 +638,7 @@ def plan(
             least = _least(mechanism_named(mechanism), declared, budget, relation)
             needs = f" It needs at least {least:,} rows with this budget." if least else ""
             raise MechanismError(f"{str(error).rstrip('.')}.{needs}") from None
-    predictions.sort(key=lambda p: p.errors.correlation or p.errors.entry)
+    predictions.sort(key=_order)
     curve = []
     here = planner.chosen(budget).name if mechanism == "auto" else mechanism
     known = {p.mechanism: p for p in predictions}
@@ -668,6 +668,12 @@ def plan(
     )
 
 
+def _order(prediction: Prediction) -> tuple[bool, float]:
+    """Return the place of a prediction: by the error of a correlation, or else of an entry."""
+    errors = prediction.errors
+    return errors.correlation is None, errors.correlation or errors.entry
+
+
 def scaled(budget: Budget, factor: float) -> Budget:
     """Return a budget with `factor` times the epsilon and the same delta.
 
@@ -693,8 +699,9 @@ def _crossing(predicted: Callable[[float], Prediction], wanted: float) -> float 
         found = predicted(factor).errors.correlation
         if found is None:
             raise ReleaseError(
-                "A plan predicts correlations only with an intercept and at least two features. "
-                "Set intercept = 0.3 in the schema, or add a column."
+                "A plan predicts correlations only with an intercept, at least two features and a "
+                "mechanism that publishes covariances. Set intercept = 0.3 in the schema, add a "
+                "column, or choose --mechanism auto."
             )
         return found
 

@@ -21,6 +21,8 @@ from dpcov.errors import SchemaError
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
+from dpcov.published.record import sums_of
+from dpcov.releases.sums import with_matrix
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -63,11 +65,11 @@ class Errors:
 
     correlation : float or None
         Standard error of a correlation: the root mean square error over all pairs and all releases.
-        None without an intercept, or with only one feature.
+        None without an intercept, with only one feature, or if the release contains sums only.
 
     eigenvalue : float or None
         Mean relative error of the 3 largest eigenvalues of the covariance matrix, as the median
-        over the releases.
+        over the releases. None in the same cases.
 
     prediction : float or None
         Root mean square change of the predictions of ridge regression, in standard deviations of
@@ -177,6 +179,8 @@ class Trials:
             Average errors of the releases.
 
         """
+        if sums_of(releases[0]) is not None:
+            return self._of_sums(releases)
         truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
         if law is None:
@@ -194,6 +198,20 @@ class Trials:
             eigenvalue=_eigenvalue_error(truth, releases) if related else None,
             prediction=_prediction_error(truth, releases, self.targets) if related else None,
         )
+
+    def _of_sums(self, releases: Sequence[Release]) -> Errors:
+        """Average the errors of releases of sums, which have no covariances."""
+        last, step = self.moment.lattice.features, self.moment.lattice.step
+        exact = np.append(np.diag(self.moment.units)[:last], self.moment.units[:, last]) * step**2
+        noise, sizes = [], []
+        for made in releases:
+            sums, moment = sums_of(made), with_matrix(made).second_moment()
+            assert sums is not None  # noqa: S101  for type checkers: all releases hold sums
+            noise.append(_size(np.array(sums.values, float) * step**2 - exact.astype(float)))
+            found = np.append(np.diag(moment)[:last], moment[:, last])
+            sizes.append(_size(found - exact.astype(float)))
+        raw = math.sqrt(float(np.mean(np.square(noise))))
+        return Errors(raw / self.rows, float(np.median(sizes)) / self.rows, None, None, None)
 
     def _release(
         self,
