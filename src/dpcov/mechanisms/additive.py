@@ -16,7 +16,7 @@ from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.published.consistency import shift_for
-from dpcov.published.costs import cost
+from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowMap
 from dpcov.releases import Release
 
@@ -216,28 +216,15 @@ def answers(
     if below_noise_threshold(lattice, count, calibration.matrix):
         trace = moment.trace() + draws.trace_alone
         alone = NoisyTrace(lattice, transform, trace, calibration.trace_alone)
-        return (spent("trace", alone, schema, guarantee),)
+        return rounds_of([("trace", alone)], schema, guarantee)
     shift = shift_for(calibration.matrix.spread)
     units = coarse(moment.units + draws.matrix, shift)
     matrix = NoisyMatrix(lattice, transform, shift, units, calibration.matrix)
-    rounds = [spent("matrix", matrix, schema, guarantee)]
+    published: list[tuple[Query, Published]] = [("matrix", matrix)]
     if calibration.trace is not None and draws.trace is not None:
         trace = moment.trace() + draws.trace
-        beside = NoisyTrace(lattice, transform, trace, calibration.trace)
-        rounds.append(spent("trace", beside, schema, guarantee, matrix))
-    return tuple(rounds)
-
-
-def spent(
-    query: Query,
-    answer: Published,
-    schema: Schema,
-    guarantee: Guarantee,
-    beside: NoisyMatrix | None = None,
-) -> Round:
-    """Return a round with the cost of its answer (see `dpcov.published.costs.cost`)."""
-    found = cost(answer, schema, guarantee, beside)
-    return Round(query, answer, guarantee.budget if found is None else found)
+        published.append(("trace", NoisyTrace(lattice, transform, trace, calibration.trace)))
+    return rounds_of(published, schema, guarantee)
 
 
 def below_noise_threshold(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:

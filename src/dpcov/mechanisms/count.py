@@ -36,8 +36,9 @@ from dpcov.core.privacy import (
 from dpcov.core.samplers.discrete import MIN_SCALE, MIN_VARIANCE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError, MechanismRefused
-from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import NoisyCount
 
 if TYPE_CHECKING:
@@ -247,8 +248,8 @@ def with_count(release: Release, laws: WithCount, count: int) -> Release:
     if laws.count is None:
         return release
     answer = NoisyCount(count, laws.count)
-    counted = additive.spent("count", answer, release.schema, laws.guarantee)
-    return replace(release, guarantee=laws.guarantee, rounds=(*release.rounds, counted))
+    counted = rounds_of([("count", answer)], release.schema, laws.guarantee)
+    return replace(release, guarantee=laws.guarantee, rounds=(*release.rounds, *counted))
 
 
 def is_gaussian(laws: Any) -> bool | None:

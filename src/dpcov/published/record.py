@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 Kind = TypeVar("Kind")
+DIRECTIONS_RELEASE = "release of the directions query"  # name in `Record.memory`
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 # What each query publishes, for messages.
 QUERY_WORDS: dict[Query, str] = {
@@ -115,42 +116,7 @@ class Record:
     """Answers that a mechanism published, with the guarantee.
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
-
-    Attributes
-    ----------
-    schema : Schema
-        Declaration of the columns.
-
-    guarantee : Guarantee
-        Privacy guarantee: the budget, the neighbouring tables and the privacy unit.
-
-    mechanism : str
-        Name of the mechanism.
-
-    parameters : mapping of str
-        Options of the mechanism.
-
-    rounds : tuple of Round
-        Queries of the mechanism in order, each with its published answer and its cost.
-
-    unit_count : int or None
-        Number of rows or persons. None under add-remove, where this number is private.
-
-    reproducible : bool
-        True if a seed was used. Such a release is NOT PRIVATE.
-
-    denoise : str
-        Denoising method: ``none``, ``project`` or ``shrink``.
-
-    denoised : ndarray, shape (d, d), or None
-        Denoised second moment, in squared units of an encoded row.
-
-    provenance : mapping of str
-        Library, version, date and data source of the release.
-
-    group : Group or None
-        Level of the rows, if each level of a column has a release of its own. In this case
-        `guarantee` describes this release alone under add-remove.
+    `dpcov.releases.Release` documents the fields.
 
     """
 
@@ -289,6 +255,13 @@ class Record:
     @property
     def directions(self) -> Self | None:
         """Second moment of the directions query as a release of its own, or None."""
+        if DIRECTIONS_RELEASE not in self.memory:
+            self.memory[DIRECTIONS_RELEASE] = self._directions()
+        found: Self | None = self.memory[DIRECTIONS_RELEASE]
+        return found
+
+    def _directions(self) -> Self | None:
+        """Return the release of the directions query. Its budget comes from a bisection."""
         asked = [one for one in self.rounds if one.query.startswith("directions")]
         if not asked:
             return None

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import by_budget, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.standardized import noisy_sums
+from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import NoisySums
 from dpcov.releases import Release
 from dpcov.rows.pilot_sensitivity import pilot_sensitivities
@@ -144,7 +145,7 @@ class Sums(Mechanism):
             guarantee=laws.guarantee,
             mechanism=self.name,
             parameters=asdict(self),
-            rounds=(additive.spent("sums", sums, rows.schema, laws.guarantee),),
+            rounds=rounds_of([("sums", sums)], rows.schema, laws.guarantee),
             unit_count=moment.unit_count if replaces else None,
             reproducible=entropy.reproducible,
         )
