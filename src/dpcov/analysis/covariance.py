@@ -204,7 +204,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
         return Found([alone], facts | {"covariance": None, "correlation": None}, file)
     covariance, correlation = release.covariance(), release.correlation()
     kinds = {"covariance": (covariance, "{:.4g}"), "correlation": (correlation, "{:.3f}")}
-    strongest = pairs(names, correlation, kinds)
+    strongest = pairs(release, correlation, kinds)
     title = "Private covariances"
     whole = triangle(title, names, covariance, "{:.4g}", diagonal=True, otherwise=strongest)
     facts |= {"covariance": covariance, "correlation": correlation}
