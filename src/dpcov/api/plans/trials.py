@@ -108,6 +108,9 @@ class Trials:
     source : SimulatedRows or None
         Simulated rows, for mechanisms that need rows.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     """
 
     schema: Schema
@@ -116,6 +119,7 @@ class Trials:
     targets: tuple[int, ...]
     method: Method = "shrink"
     source: SimulatedRows | None = None
+    with_mu: bool = False
 
     def errors(
         self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, repeats: int
@@ -146,7 +150,10 @@ class Trials:
 
         """
         per_row = units_per_row(self.schema)
-        laws = count.calibrated(mechanism, self.moment.lattice, budget, neighbors, per_row)
+        lattice = self.moment.lattice
+        laws = count.calibrated(
+            mechanism, lattice, budget, neighbors, per_row, with_mu=self.with_mu
+        )
         calibration = laws.laws
         if adds_noise(calibration):
             generator = simulation_generator(NOISE_SEED)
@@ -154,9 +161,8 @@ class Trials:
             return self.measured(made, calibration.matrix)
         if self.source is None:
             raise ValueError("The mechanism needs rows, but there are no simulated rows.")
-        made = list(
-            simulated_releases(mechanism, self.source, budget, neighbors, repeats, self.method)
-        )
+        asked = mechanism, self.source, budget, neighbors, repeats, self.method
+        made = list(simulated_releases(*asked, with_mu=self.with_mu))
         # The exact second moment of transformed rows must not clip any row. No row exceeds the
         # largest norm of the declared schema.
         radius = None if made[0].linear_map is None else self.source.declared.largest_norm
