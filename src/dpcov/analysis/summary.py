@@ -19,7 +19,7 @@ from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.published import record
-from dpcov.published.recomputed import is_recomputed
+from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
 from dpcov.releases.pairwise import missing_shares
@@ -127,7 +127,12 @@ def _recomputed(release: Release) -> str:
     """Return whether dpcov computed the guarantee again from the noise of the rounds."""
     if is_recomputed(release):
         return "yes, the guarantee follows from the noise of all queries in this file"
-    return "not recomputable, because this mechanism does not publish the noise of all its queries"
+    if not Total.of(release).complete:
+        return "not recomputable, because the noise of this mechanism has no known distribution"
+    return (
+        "not recomputable, because the queries in this file spend less than the guarantee states: "
+        "the mechanism does not publish all queries, or a query is missing"
+    )
 
 
 def _resolution(release: Release) -> str:
