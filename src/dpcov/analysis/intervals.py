@@ -21,7 +21,7 @@ from dpcov.analysis.moments import DERIVATIVE_STEP
 from dpcov.analysis.noise_warnings import means_below_noise
 from dpcov.analysis.plausible_sums import plausible
 from dpcov.analysis.rounding import hardly_noisy
-from dpcov.analysis.statistics import Means, Variances, statistic_named
+from dpcov.analysis.statistics import Means, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
@@ -394,7 +394,7 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    if not all(isinstance(one, Means | Variances) for one in asked):
+    if not all(getattr(one, "of_columns", False) for one in asked):
         record.refuse(record.matrix_reason(release))
     release = with_matrix(release)
     clip = None if release.lengths is None else ClippingBias.of(release, release.second_moment())

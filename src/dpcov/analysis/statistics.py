@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -88,9 +88,14 @@ class Stack:
 
 
 class _Plain:
-    """Statistic without limits, in the shape of a vector."""
+    """Statistic without limits, in the shape of a vector.
+
+    `of_columns` is True if the statistic depends on means and variances only, so that a release of
+    sums has it.
+    """
 
     __slots__ = ()
+    of_columns: ClassVar[bool] = False
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -np.inf, np.inf
@@ -123,6 +128,8 @@ class _Triangle(_Plain):
 class Means(_Plain):
     """Means in the units of the data."""
 
+    of_columns = True
+
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
 
@@ -134,6 +141,8 @@ class Means(_Plain):
 
 class Variances(_Plain):
     """Variances in the squared units of the data, with the divisor n."""
+
+    of_columns = True
 
     def values(self, release: Release, matrices: Array) -> Array:
         covariances = Stack.of(release, matrices).covariances
