@@ -25,11 +25,11 @@ from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.mechanisms import count
 from dpcov.published.kinds import NoisyCount, NoisySums
 from dpcov.published.record import CountEstimate
 from dpcov.releases import Release
-from dpcov.releases.sums import with_matrix
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -249,9 +249,9 @@ def test_a_plan_predicts_the_noise_and_no_correlations() -> None:
     assert (errors.correlation, errors.eigenvalue, errors.prediction) == (None, None, None)
 
 
-def test_uncorrelated_features_have_the_same_means_and_variances() -> None:
-    made = released(budget=PureDP(1.0))
-    whole = with_matrix(made)
-    np.testing.assert_array_equal(whole.mean(), made.mean())
-    np.testing.assert_array_equal(whole.variance(), made.variance())
-    assert with_matrix(whole) is whole
+def test_an_estimate_refuses_the_covariances_of_uncorrelated_features() -> None:
+    estimate = Estimate.of(released())
+    assert estimate.moment.shape == (10, 10)
+    for question in ("second_moment", "covariance", "correlation", "uncentred"):
+        with pytest.raises(NotReleasedError, match=REASON):
+            getattr(estimate, question)

@@ -12,15 +12,14 @@ from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command, section
 from dpcov.analysis.intervals import several_intervals, shown_unasked
-from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import with_other
 from dpcov.published import record
 from dpcov.releases import Release
-from dpcov.releases.coherent import with_other
 from dpcov.releases.dates import length, shown
-from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -112,7 +111,8 @@ class _Columns:
 
     @classmethod
     def of(cls, release: Release, generator: np.random.Generator | None) -> _Columns:
-        below, notes = means_below_noise(release), (*noise_warnings(release), *assumed(release))
+        assumptions = Estimate.of(release).assumptions
+        below, notes = means_below_noise(release), (*noise_warnings(release), *assumptions)
         values = [one.values(release) for one in FIGURES]
         if not shown_unasked(release):
             return cls(tuple((one,) for one in values), below, None, notes)
@@ -194,7 +194,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     A release of sums has no covariances, so the result has the means and standard deviations only.
     """
     if record.sums_of(release) is None:
-        require_matrix(release)
+        Estimate.required(release)
     columns = _Columns.of(release, generator)
     means, facts = columns.table(release), facts_of(release) | columns.facts()
     names = release.columns

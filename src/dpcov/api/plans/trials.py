@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from dpcov.analysis.features import chosen
-from dpcov.analysis.moments import Moments
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.penalty import ALPHA_GRID, squared_errors
 from dpcov.api.plans.simulated_rows import simulated_releases
@@ -18,11 +17,11 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers import whole
 from dpcov.denoise import Method, denoise
 from dpcov.errors import SchemaError
+from dpcov.estimate import Estimate
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
 from dpcov.published.record import sums_of
-from dpcov.releases.sums import with_matrix
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ class Trials:
         exact = np.append(np.diag(self.moment.units)[:last], self.moment.units[:, last]) * step**2
         noise, sizes = [], []
         for made in releases:
-            sums, moment = sums_of(made), with_matrix(made).second_moment()
+            sums, moment = sums_of(made), Estimate.of(made).moment
             assert sums is not None  # noqa: S101  for type checkers: all releases hold sums
             noise.append(_size(np.array(sums.values, float) * step**2 - exact.astype(float)))
             found = np.append(np.diag(moment)[:last], moment[:, last])
@@ -339,7 +338,7 @@ def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
 
 
 def _leading(release: Release) -> Matrix:
-    values = np.linalg.eigvalsh(Moments.of(release).covariance)
+    values = np.linalg.eigvalsh(Estimate.of(release).covariance)
     return np.asarray(values[::-1][:LEADING_COUNT], np.float64)
 
 
