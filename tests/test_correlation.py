@@ -16,7 +16,11 @@ from analysis_tables import (
     without_intercept,
 )
 from dpcov import nearest_correlation, partial_correlations
-from dpcov.analysis.correlation import nearest_correlation_matrix
+from dpcov.analysis.correlation import (
+    correlations,
+    different_columns,
+    nearest_correlation_matrix,
+)
 from dpcov.errors import ReleaseError
 
 FEATURES = ["a", "b", "c", "y", "group", "sex"]
@@ -134,7 +138,7 @@ def rank_two(moment: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],
@@ -143,3 +147,16 @@ def test_a_release_with_nothing_to_analyse_is_refused(made, message: str) -> Non
     for question in (nearest_correlation, partial_correlations):
         with pytest.raises(ReleaseError, match=message):
             question(made())
+
+
+def test_pairs_of_levels_of_one_column_are_no_findings() -> None:
+    made = released()
+    listed = correlations(made).tables()[-1]
+    names = [name for name, _ in listed.rows]
+    assert "group=u - group=v" not in names
+    assert "sex=m - sex=f" not in names
+    assert "group=u - sex=m" in names
+    i, _ = different_columns(made)
+    assert len(listed.rows) == len(i) == 36 - 3 - 1
+    whole = correlations(made).document()["correlation"]  # the file keeps all pairs
+    assert whole.shape == (9, 9)

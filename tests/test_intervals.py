@@ -407,5 +407,5 @@ def test_impossible_requests_are_refused() -> None:
     with pytest.raises(ReleaseError, match="no known distribution"):
         intervals(changed(release, noise=None), "mean")
     alone = made(DATA[:20], epsilon=0.01, neighbors="replace-one")
-    with pytest.raises(ReleaseError, match="trace only"):
+    with pytest.raises(ReleaseError, match="a noisy trace, because"):
         intervals(alone, "mean")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcov.analysis.intervals import Intervals, Stated
-    from dpcov.core.arrays import Booleans, Matrix
+    from dpcov.core.arrays import Booleans, Integers, Matrix
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
@@ -135,8 +135,20 @@ class NamedMatrix(Result):
         return Picture("heatmap", given)
 
 
+def different_columns(release: Release) -> tuple[Integers, Integers]:
+    """Return the positions of all pairs of features of different columns, as two arrays.
+
+    Two levels of the same column exclude each other, so their correlation follows from their
+    shares. Such a pair is no finding.
+    """
+    i, j = np.tril_indices(len(release.columns), -1)
+    columns = np.array([feature.column for feature in release.schema.variables])
+    apart = columns[i] != columns[j]
+    return i[apart], j[apart]
+
+
 def pairs(
-    names: Sequence[str],
+    release: Release,
     correlation: Matrix,
     kinds: dict[str, tuple[Matrix, str]],
     *notes: str,
@@ -144,10 +156,12 @@ def pairs(
 ) -> Table:
     """Return a table of pairs of features, in descending order of the absolute correlation.
 
+    The table leaves out pairs of levels of the same column (`different_columns`).
+
     Parameters
     ----------
-    names : sequence of str, length p
-        Names of the features.
+    release : Release
+        Release of the features.
 
     correlation : ndarray, shape (p, p)
         Correlations, which set the order.
@@ -167,7 +181,8 @@ def pairs(
         Pairs and their figures.
 
     """
-    i, j = np.tril_indices(len(names), -1)
+    i, j = different_columns(release)
+    names = release.columns
     order = np.argsort(-np.abs(correlation[i, j]), kind="stable")
     shown = order if len(order) <= MAX_LISTED_PAIRS else order[:MAX_STRONGEST_ROWS]
     i, j = i[shown], j[shown]
@@ -344,6 +359,8 @@ def correlations(
 ) -> Found:
     """Return all correlations with intervals, and their errors if the truth is given.
 
+    The list of the strongest pairs leaves out pairs of levels of the same column.
+
     If `truth` is given, the intervals include the privacy noise only.
     """
     estimate = Estimate.of(release)
@@ -366,7 +383,7 @@ def correlations(
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
     whole = triangle("Private correlations", names, matrix)
-    listed = pairs(names, matrix, kinds, *notes, below=facts["below_noise"])
+    listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
     listed = replace(listed, title=titled(listed.title, first))
     return Found([whole, listed] if whole else [listed], facts, file)
 

@@ -18,7 +18,8 @@ from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.estimate import Estimate
 from dpcov.estimate.rounding import keeps_declared
-from dpcov.published.recomputed import is_recomputed
+from dpcov.published import record
+from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
 
 def _means_below(release: Release) -> list[str] | None:
     """Return the features whose means are below the noise level, or None if this is unknown."""
-    flagged = None if release.not_released is not None else means_below_noise(release)
+    flagged = None if record.means_reason(release) is not None else means_below_noise(release)
     if flagged is None:
         return None
     return [name for name, below in zip(release.columns, flagged, strict=True) if below]
@@ -124,7 +125,12 @@ def _recomputed(release: Release) -> str:
     """Return whether dpcov computed the guarantee again from the noise of the rounds."""
     if is_recomputed(release):
         return "yes, the guarantee follows from the noise of all queries in this file"
-    return "not recomputable, because this mechanism does not publish the noise of all its queries"
+    if not Total.of(release).complete:
+        return "not recomputable, because the noise of this mechanism has no known distribution"
+    return (
+        "not recomputable, because the queries in this file spend less than the guarantee states: "
+        "the mechanism does not publish all queries, or a query is missing"
+    )
 
 
 def _resolution(release: Release) -> str:

@@ -23,6 +23,7 @@ from dpcov.estimate import missing
 from dpcov.estimate.coherent import coherent_moments
 from dpcov.estimate.errors import (
     ERROR_DRAWS,
+    MIN_DIRECTION_SNR,
     MIN_ERROR_DRAWS,
     ROUNDING_SEED,
     Directions,
@@ -31,6 +32,7 @@ from dpcov.estimate.errors import (
 )
 from dpcov.estimate.rounding import RoundingErrors, is_finer_than_noise
 from dpcov.estimate.sampling import simulated_rows, weighted_errors
+from dpcov.estimate.sums import SumsErrors, moment_of_sums
 from dpcov.published import record as published
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
 from dpcov.published.record import CountEstimate
@@ -125,7 +127,7 @@ class Estimate:
     def has_count(self) -> bool:
         """True if the release contains the number of rows, either exactly or with noise."""
         known = self.record.row_count is not None or self.record.find(NoisyCount) is not None
-        return known or published.moments_reason(self.record) is None
+        return known or published.means_reason(self.record) is None
 
     @property
     def count_deviation(self) -> float | None:
@@ -185,14 +187,26 @@ class Estimate:
         return second_moment(self.record)
 
     @cached_property
+    def moment(self) -> Matrix:
+        """Second moment from which means and variances follow, shape (d, d).
+
+        It is `second_moment`, or the second moment of uncorrelated features if the release holds
+        sums in place of a matrix.
+        """
+        if (sums := published.sums_of(self.record)) is None:
+            return self.second_moment
+        return moment_of_sums(self.record, sums, None if self.record.denoise == "none" else 0.0)
+
+    @cached_property
     def raw(self) -> tuple[Vector, Matrix]:
         """Means, shape (p,), and covariances, shape (p, p), before they become coherent.
 
-        The covariances follow from the Schur complement of the intercept. Both are encoded.
+        The covariances follow from the Schur complement of the intercept. Both are encoded. If the
+        release holds sums, only the variances describe the table.
         """
         record = self.record
-        published.refuse(record.not_released)
-        moment, gaps = self.second_moment, missing.has_gaps(record.schema)
+        published.refuse(published.means_reason(record))
+        moment, gaps = self.moment, missing.has_gaps(record.schema)
         if gaps:
             moment = self.complete(self.counted(moment))
         sums, corner = moment[:-1, -1], moment[-1, -1]
@@ -271,25 +285,32 @@ class Estimate:
         return self.centers + self.scales * self.encoded
 
     @cached_property
+    def variances(self) -> Vector:
+        """Variances in the squared units of the data, shape (p,)."""
+        return np.diag(self.coherent[1]) * self.scales**2
+
+    @cached_property
     def covariance(self) -> Matrix:
         """Positive semidefinite covariance of the encoded features, shape (p, p)."""
+        published.refuse(self.record.not_released)
         return positive(self.coherent[1])
 
     @cached_property
     def correlation(self) -> Matrix:
         """Correlations of the features, shape (p, p), with 0 beside a variance that is 0."""
+        published.refuse(self.record.not_released)
         return _correlation(self.coherent[1])
 
     @property
     def uninformative(self) -> bool:
         """True if no correlation rises above the noise, so that all correlations are 0.
 
-        The property is also True if the release holds the trace only. It is False if the release
-        contains no correlations for another reason.
+        The property is also True if the release holds a trace and no matrix. It is False if the
+        release contains no correlations for another reason.
         """
         record = self.record
         if record.published is None or record.not_released is not None:
-            return record.published is None
+            return record.published is None and record.find(NoisyTrace) is not None
         correlation = _correlation(self.raw[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
@@ -338,7 +359,7 @@ class Estimate:
         p = len(schema.variables)
         if not missing.has_gaps(schema):
             return np.full((p, p), n)
-        moment, t = self.second_moment.copy(), self.record.intercept()
+        moment, t = self.moment.copy(), self.record.intercept()
         moment[-1, -1] = n * t**2
         return np.asarray(np.clip(missing.rows_of_pairs(schema, moment, t), 0.0, n))
 
@@ -362,7 +383,7 @@ class Estimate:
     def missing_shares(self) -> dict[str, float]:
         """Fraction of rows in which each column with missingness indicators is missing."""
         record = self.record
-        if not missing.has_gaps(record.schema) or record.not_released is not None:
+        if not missing.has_gaps(record.schema) or published.means_reason(record) is not None:
             return {}
         shares = 1 - np.diag(self.rows) / self.count
         names = [record.schema.features[j].name for j in record.schema.missing_columns]
@@ -419,7 +440,7 @@ class Estimate:
         """
         if not missing.has_gaps(self.record.schema):
             return errors
-        moment, step = self.second_moment, missing.DERIVATIVE_STEP
+        moment, step = self.moment, missing.DERIVATIVE_STEP
         return (self.complete(moment + step * errors) - self.complete(moment)) / step
 
     # --- Errors ---
@@ -531,10 +552,14 @@ class Estimate:
             The release has no noise distribution.
 
         """
-        published.refuse(published.law_reason(self.record))
-        center = self.noisy if alone else self.center
-        size = number_of_errors(center, draws)
-        found = self._errors(center, generator, size, alone=alone)
+        if published.sums_of(self.record) is None:
+            published.refuse(published.law_reason(self.record))
+            center = self.noisy if alone else self.center
+            size = number_of_errors(center, draws)
+            found = self._errors(center, generator, size, alone=alone)
+        else:
+            found = self._errors_of_sums(generator, draws, alone=alone)
+            size = found.draws
         if not sampling:
             return found
         own = generator.spawn(1)[0]  # separate, so that sampling does not change the noise
@@ -549,6 +574,21 @@ class Estimate:
         rounding = RoundingErrors(record, center if alone else self._limited)
         nothing = np.zeros((draws, 1, 1))
         return Errors(record, center, clip, rounding, limits, generator, draws, nothing)
+
+    def _errors_of_sums(
+        self, generator: np.random.Generator, draws: int, *, alone: bool
+    ) -> SumsErrors:
+        """Return errors of means and variances only, without sampling errors."""
+        record, sums = self.record, published.sums_of(self.record)
+        published.refuse(published.means_reason(record))
+        assert sums is not None  # noqa: S101  for type checkers; `errors` has checked it
+        # A variance below the standard deviation of its noise cannot be distinguished from 0.
+        least = MIN_DIRECTION_SNR * sums.noise.standard_deviation * record.lattice.step**2
+        center = moment_of_sums(record, sums, None if alone else least)
+        size = number_of_errors(center, draws)
+        clip, rounding = ClippingBias.of(record, center), RoundingErrors(record, center)
+        nothing = np.zeros((size, 1, 1))
+        return SumsErrors(record, center, clip, rounding, None, generator, size, nothing)
 
     def sampling_errors(self, draws: int, generator: np.random.Generator) -> Array:
         """Simulate sampling errors of the second moment.
@@ -570,7 +610,8 @@ class Estimate:
         record, pairs = self.record, None
         if missing.has_gaps(record.schema):
             pairs = self.rows / self.count
-        rows = simulated_rows(record.schema, self.encoded, self.covariance, pairs, generator)
+        covariance = positive(self.coherent[1])
+        rows = simulated_rows(record.schema, self.encoded, covariance, pairs, generator)
         rows = np.column_stack([rows, np.full(len(rows), record.intercept())])
         return weighted_errors(rows, self.count, draws, generator)
 
