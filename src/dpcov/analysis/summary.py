@@ -18,6 +18,7 @@ from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
+from dpcov.mechanisms.replay import Replay, warn_of_mismatches
 from dpcov.published.recomputed import is_recomputed
 from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
 
 
 def summary(release: Release) -> Found:
-    """Return the summary that `dpcov show` prints."""
+    """Return the summary that `dpcov show` prints.
+
+    Warns
+    -----
+    ReplayWarning
+        The map or the clipping radius does not follow from the earlier answers.
+
+    """
+    warn_of_mismatches(release)
     accuracy, errors = _accuracy(release)
     below = [sentence for sentence in noise_warnings(release) if sentence != release.not_released]
     notes, described = [*large_delta(release), *below, *accuracy], facts(release)
@@ -37,6 +46,7 @@ def summary(release: Release) -> Found:
         "columns": release.columns,
         "not_released": release.not_released,
         "guarantee_recomputed": is_recomputed(release),
+        "map_replayed": _replayed(release),
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
         "count_standard_error": _count_error(release),
@@ -108,6 +118,7 @@ def facts(release: Release) -> Table:
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
         "recomputed": _recomputed(release),
+        **({} if (replay := Replay.of(release)) is None else {"replayed": replay.in_words()}),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "resolution": _resolution(release),
         "made by": release.made_by(),
@@ -127,6 +138,12 @@ def _recomputed(release: Release) -> str:
     if is_recomputed(release):
         return "yes, the guarantee follows from the noise of all queries in this file"
     return "not recomputable, because this mechanism does not publish the noise of all its queries"
+
+
+def _replayed(release: Release) -> bool | None:
+    """Return whether the map follows from the earlier answers, or None if this is unknown."""
+    found = Replay.of(release)
+    return None if found is None or not found.known else not found.mismatches
 
 
 def _resolution(release: Release) -> str:
