@@ -18,7 +18,6 @@ from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
-from dpcov.mechanisms.replay import Replay, warn_of_mismatches
 from dpcov.published.recomputed import is_recomputed
 from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
@@ -37,6 +36,8 @@ def summary(release: Release) -> Found:
         The map or the clipping radius does not follow from the earlier answers.
 
     """
+    from dpcov.mechanisms.replay import warn_of_mismatches
+
     warn_of_mismatches(release)
     accuracy, errors = _accuracy(release)
     below = [sentence for sentence in noise_warnings(release) if sentence != release.not_released]
@@ -108,6 +109,8 @@ def large_delta(release: Release) -> list[str]:
 
 def facts(release: Release) -> Table:
     """Return a table of the size, the guarantee and the limits of a release."""
+    from dpcov.mechanisms.replay import Replay
+
     features = len(release.columns)
     stated = release.whole_guarantee
     found = {
@@ -142,6 +145,8 @@ def _recomputed(release: Release) -> str:
 
 def _replayed(release: Release) -> bool | None:
     """Return whether the map follows from the earlier answers, or None if this is unknown."""
+    from dpcov.mechanisms.replay import Replay
+
     found = Replay.of(release)
     return None if found is None or not found.known else not found.mismatches
 

@@ -32,8 +32,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import ndtri
+import scipy  # its modules are imported at their first use, because importing them takes long
 
 from dpcov.core.samplers.scalars import ScalarLaplace
 
@@ -81,7 +80,7 @@ def quantile_of_sum(law: ScalarLaw, weights: Vector, level: float) -> float:
 def _of_gaussian(law: ScalarLaw, weights: Vector, alpha: float) -> float:
     """Return the smaller of the two bounds for Gaussian noise."""
     deviation = law.standard_deviation * float(np.linalg.norm(weights))
-    compared = -float(ndtri(alpha)) * deviation + float(weights.sum())
+    compared = -float(scipy.special.ndtri(alpha)) * deviation + float(weights.sum())
     return min(deviation * math.sqrt(-2 * math.log(alpha)), max(compared, 0.0))
 
 
@@ -117,7 +116,9 @@ def _chernoff(scale: float, weights: Vector, alpha: float) -> float:
         sides = [np.log(-np.expm1(side * s * weights - 1 / scale)).sum() for side in (1, -1)]
         return float(at_zero - sum(sides) - math.log(alpha)) / s
 
-    found = minimize_scalar(bound, bounds=(1e-6 / scale, (1 - 1e-9) / scale), method="bounded")
+    found = scipy.optimize.minimize_scalar(
+        bound, bounds=(1e-6 / scale, (1 - 1e-9) / scale), method="bounded"
+    )
     return float(found.fun)
 
 
@@ -160,4 +161,4 @@ def _compared(scale: float, weights: Vector, alpha: float) -> float:
     farthest = scale
     while above(farthest) > 0:
         farthest *= 2
-    return shift + float(brentq(above, 0.0, farthest))
+    return shift + float(scipy.optimize.brentq(above, 0.0, farthest))
