@@ -166,6 +166,18 @@ class Plan(Result):
     between : mapping of str to (float, float)
         Range of each error of `mechanism` over several tables that fit the assumptions.
 
+    See Also
+    --------
+    dpcov.plan : Predict the errors of a release.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+    >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+    >>> plan.rows
+    5000
+
     """
 
     schema: Schema
@@ -203,6 +215,14 @@ class Plan(Result):
         Budget or None
             Smallest budget. None if 10,000 times the budget of the plan is too small.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+        >>> type(plan.budget_for(0.05)).__name__
+        'PureDP'
+
         """
         planner = self._planner()
         trials = planner.trials(self.rows)
@@ -223,6 +243,14 @@ class Plan(Result):
         -------
         int or None
             Smallest number of rows. None if 10,000 times the rows of the plan are too few.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+        >>> plan.rows_for(0.05) > 100
+        True
 
         """
         planner = self._planner()
