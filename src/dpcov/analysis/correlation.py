@@ -84,6 +84,7 @@ class NamedMatrix(Result):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dpcov.analysis.correlation import NamedMatrix
     >>> NamedMatrix(("age", "pressure"), np.eye(2)).columns
     ('age', 'pressure')
@@ -107,6 +108,15 @@ class NamedMatrix(Result):
         -------
         DataFrame or pyarrow.Table
             Frame with one column for each feature.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.partial_correlations(release).to_frame().shape
+        (2, 2)
 
         """
         return frame(self.columns, self.matrix, library)

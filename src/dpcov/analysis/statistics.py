@@ -27,6 +27,20 @@ class Statistic(Protocol):
     """Statistic of second moments, which are in squared units of an encoded row.
 
     b is the number of second moments, and k is the number of figures of the statistic.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for a statistic.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.intervals(release, dpcov.eigenvalues()).low.shape
+    (2,)
+
     """
 
     def values(self, release: Release, matrices: Array) -> Array:
