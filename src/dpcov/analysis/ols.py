@@ -14,6 +14,7 @@ from dpcov.analysis.below_noise import RULE_TEXT
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import stated
+from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.moments import DERIVATIVE_STEP, require_matrix, solve, spreads
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem
@@ -50,6 +51,10 @@ SAMPLING_ERROR_NOTE = (
     "unknown."
 )
 NO_F_TEST_NOTE = "No F test and no test of R-squared: both would ignore the privacy noise."
+INTERCEPT_MESSAGE = (
+    "The formula removes the intercept, but least squares always fits one. Remove `- 1` or `0 +`, "
+    "or use ridge."
+)
 REMOVED_NAME_MESSAGE = (
     "OLS.{name} is NaN, because an F test ignores the privacy noise. Use the intervals of the "
     "coefficients; version {version} removes this name."
@@ -68,7 +73,7 @@ class OLS(Result):
         Fitted model with the method `predict`.
 
     names : tuple of str
-        ``(intercept)``, then the names of the features.
+        ``(intercept)``, then the names of the features, or the terms of a formula.
 
     coefficients : ndarray, shape (k + 1,)
         Coefficients in the units of the data.
@@ -134,6 +139,9 @@ class OLS(Result):
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
 
+    formula_notes : tuple of str
+        Sentences about the reference levels and squares of a formula.
+
     f : float
         NaN, with a `FutureWarning`.
 
@@ -177,6 +185,7 @@ class OLS(Result):
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
+    formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
 
     @property
     def f(self) -> float:
@@ -233,7 +242,8 @@ class OLS(Result):
         warning = (
             (f"Below the noise level, because {RULE_TEXT}: {', '.join(names)}.",) if names else ()
         )
-        return facts, covers, NO_F_TEST_NOTE, *self.assumed, *self.tail, *warning
+        notes = facts, *self.formula_notes, covers, NO_F_TEST_NOTE
+        return *notes, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
         table = self._figures()
@@ -288,9 +298,20 @@ class OLS(Result):
     "ols",
     "Least squares with standard errors for sampling and privacy noise.",
     "--target age",
+    formula=FORMULA_OPTION,
     target=TARGET_OPTION,
     features=FEATURES_OPTION,
 )
+def ols_command(
+    release: Release,
+    formula: str | None = None,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+) -> OLS:
+    """Fit by least squares with a formula or a target; see `ols`."""
+    return ols(release, given_target(formula, target), features)
+
+
 def ols(
     release: Release,
     target: str,
@@ -310,11 +331,12 @@ def ols(
         Release with an intercept.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``.
+        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, such as
+        ``"pressure ~ age + C(ward, ref='surgery') + age:smoker"``.
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target. If you name a
-        categorical column, its first level is the reference level.
+        categorical column, its first level is the reference level. Leave this out with a formula.
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
@@ -332,8 +354,8 @@ def ols(
     NotReleasedError
         The release contains no means and covariances.
     ReleaseError
-        A name is unknown, or there are too few rows. The error also occurs if some features
-        determine others; use fewer features then, or `ridge`.
+        A name is unknown, a formula is not valid, or there are too few rows. The error also occurs
+        if some features determine others; use fewer features then, or `ridge`.
 
     See Also
     --------
@@ -353,6 +375,10 @@ def ols(
     """
     record.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
+    asked = Regression.of(release, target, features)
+    if not asked.has_intercept:
+        raise ReleaseError(INTERCEPT_MESSAGE)
+    target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
     record.refuse(record.directions_reason(release))
     if not has_gaps(release.schema):
@@ -407,7 +433,7 @@ def ols(
     )  # fmt: skip
     return OLS(
         model=model,
-        names=(INTERCEPT_NAME, *names),
+        names=(INTERCEPT_NAME, *asked.names(names)),
         coefficients=coefficients,
         sampling_errors=sampling,
         privacy_errors=privacy,
@@ -428,6 +454,7 @@ def ols(
         tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
+        formula_notes=asked.notes,
     )
 
 
