@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -325,8 +326,18 @@ def test_predictions_need_only_the_columns_of_the_table():
     formula = "sbp ~ age*smoker + C(ward, ref='surgery')"
     rows = table().head(20)[["age", "smoker", "ward"]]
     expected = smf.ols(formula.replace("ref=", "Treatment(").replace("y')", "y'))"), table()).fit()
-    found = dpcov.ols(released(), formula).model.predict(rows)
-    assert found == pytest.approx(np.asarray(expected.predict(rows)), abs=0.01)
+    fit = dpcov.ols(released(), formula)
+    reported = expected.get_prediction(rows).summary_frame()
+    assert fit.predict(rows) == pytest.approx(np.asarray(reported["mean"]), abs=0.01)
+    assert fit.prediction_errors(rows) == pytest.approx(np.asarray(reported["mean_se"]), rel=1e-3)
+    assert np.all(fit.prediction_errors(rows, sampling=False) < 1e-3)
+    assert fit.wald_test("age:smoker").p_value < 1e-6
+    unlimited = deepcopy(fit.vcov())
+    unlimited[2, 2] = np.inf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(fit), "vcov", lambda *_, **__: unlimited)
+        errors = fit.prediction_errors(rows)
+    assert np.array_equal(np.isinf(errors), rows["smoker"] == 1)
 
 
 def test_a_missing_extra_is_named(monkeypatch):

@@ -277,6 +277,44 @@ class Coefficients(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class FitFigures(_Plain):
+    """R-squared and the logarithm of the residual variance of a regression.
+
+    Attributes
+    ----------
+    target : int
+        Position of the target.
+
+    features : tuple of int
+        Positions of the features.
+
+    """
+
+    target: int
+    features: tuple[int, ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return (b, 2) figures for (b, d, d) second moments, with NaN for undefined figures."""
+        covariances, at = Stack.of(release, matrices).covariances, list(self.features)
+        gram = covariances[:, at][:, :, at]
+        cross = covariances[:, at, self.target]
+        variances = covariances[:, self.target, self.target]
+        undefined = _undefined(gram) | np.isnan(cross).any(axis=1)
+        gram = np.where(undefined[:, None, None], 0.0, gram)
+        scale = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), np.finfo(float).tiny))
+        related = gram / (scale[:, :, None] * scale[:, None, :])
+        undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
+        related = np.where(undefined[:, None, None], np.eye(len(at)), related)
+        scaled = np.where(undefined[:, None], 0.0, cross) / scale
+        solved = np.linalg.solve(related, scaled[:, :, None])[:, :, 0]
+        explained = np.einsum("bk,bk->b", scaled, solved)
+        undefined |= ~(variances > explained)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.column_stack([explained / variances, np.log(variances - explained)])
+        return np.where(undefined[:, None], np.nan, found)
+
+
+@dataclass(frozen=True, slots=True)
 class OfRelease(_Plain):
     """Statistic that calls a function of a release.
 
