@@ -383,7 +383,7 @@ def test_the_command_reads_a_formula(run):
     released().save("r.json")
     fit = dpcov.ols(Release.load("r.json"), "sbp ~ age*smoker")
     lines = run("ols r.json sbp~age*smoker --csv").out.splitlines()
-    assert [line.partition(",")[0] for line in lines if line[:1] != "#"][1:] == list(fit.names)
+    assert [line.partition(",")[0] for line in lines if line[:1] != "#"][1:5] == list(fit.names)
     assert "age:smoker" in run("ridge r.json sbp~age*smoker --alpha 0.1").out
     for line in ("ols r.json", "ridge r.json sbp~age --target sbp"):
         assert "needs a formula or a target, and not both" in run(line).err
