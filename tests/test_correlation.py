@@ -17,7 +17,11 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import correlation, intervals, nearest_correlation, partial_correlations
-from dpcov.analysis.correlation import nearest_correlation_matrix
+from dpcov.analysis.correlation import (
+    correlations,
+    different_columns,
+    nearest_correlation_matrix,
+)
 from dpcov.errors import NotReleasedError, ReleaseError
 
 FEATURES = ["a", "b", "c", "y", "group", "sex"]
@@ -135,7 +139,7 @@ def rank_two(moment: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],
@@ -189,3 +193,16 @@ def test_one_correlation_needs_two_features() -> None:
         correlation(made, "a", "b", level=2.0)
     with pytest.raises(NotReleasedError):
         correlation(trace_only(), "a", "b")
+
+
+def test_pairs_of_levels_of_one_column_are_no_findings() -> None:
+    made = released()
+    listed = correlations(made).tables()[-1]
+    names = [name for name, _ in listed.rows]
+    assert "group=u - group=v" not in names
+    assert "sex=m - sex=f" not in names
+    assert "group=u - sex=m" in names
+    i, _ = different_columns(made)
+    assert len(listed.rows) == len(i) == 36 - 3 - 1
+    whole = correlations(made).document()["correlation"]  # the file keeps all pairs
+    assert whole.shape == (9, 9)

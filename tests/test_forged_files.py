@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dpcov
+from dpcov.analysis.summary import summary
 from dpcov.errors import ReleaseError
 from dpcov.published.recomputed import is_recomputed
 from dpcov.releases.file import from_text
@@ -199,6 +200,19 @@ def test_control_a_weaker_claim_loads():
     document["guarantee"]["budget"]["epsilon"] *= 2
     made = from_text(json.dumps(document), "file")
     assert not is_recomputed(made)
+
+
+def test_a_removed_count_is_shown_unless_the_guarantee_is_smaller_by_its_cost():
+    """A mechanism that Python code runs directly publishes no count, so the rest is consistent."""
+    document = json.loads(document_text("pure"))
+    *kept, count = document["rounds"]
+    assert count["query"] == "count"
+    made = from_text(json.dumps(document | {"rounds": kept}), "file")
+    assert not is_recomputed(made)
+    assert "a query is missing" in summary(made).document()["facts"]["recomputed"]
+    document["guarantee"]["budget"]["epsilon"] -= float(Fraction(count["spent"]["epsilon"]))
+    made = from_text(json.dumps(document | {"rounds": kept}), "file")
+    assert is_recomputed(made)
 
 
 def test_a_mechanism_without_a_noise_distribution_is_not_recomputable():

@@ -222,7 +222,7 @@ def test_a_level_that_is_no_share_is_refused(level: float) -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (lambda: without_law(null_matrix()), "is null"),
     ],

@@ -16,10 +16,8 @@ from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, sec
 from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
-from dpcov.analysis.moments import DERIVATIVE_STEP, require_matrix, solve, spreads
 from dpcov.analysis.noise_warnings import tail_warnings
-from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.plausible import estimate, sampling_errors
+from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
 from dpcov.analysis.statistics import FitFigures, Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
@@ -30,10 +28,11 @@ from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
-from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -579,19 +578,18 @@ def ols(
     target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
     record.refuse(record.directions_reason(release))
+    estimate = Estimate.of(release)
     if not has_gaps(release.schema):
-        require_matrix(release)
+        Estimate.required(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
-    matrix = _estimate(release, [to, *at])
+    matrix = _center(release, [to, *at])
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
     inverse, rank = solve(gram, np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(_undetermined(release, at, gram))
-    count = max(release.count(), 1.0)
-    if has_gaps(release.schema):
-        count = max(fewest_rows(release, [to, *at]), 1.0)
+    count = max(estimate.fewest_rows([to, *at]), 1.0)
     rows = count
     if release.row_count is None:  # a noisy count can be too small, so use at least k + 2 rows
         rows = max(count, len(at) + 2.0)
@@ -633,7 +631,7 @@ def ols(
     own, factors = _intervals_of_figures(joint, relative, float(explained), of_figures, rows, level)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
-        float(explained), errors, release.schema, spreads(release, at),
+        float(explained), errors, release.schema, estimate.deviations[at],
     )  # fmt: skip
     return OLS(
         model=model,
@@ -658,7 +656,7 @@ def ols(
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         wald=joint.test(),
         fit=fit,
-        assumed=assumed(release),
+        assumed=estimate.assumptions,
         tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
@@ -770,13 +768,14 @@ def _gone(name: str) -> float:
     return float("nan")
 
 
-def _estimate(release: Release, at: list[int]) -> Matrix:
+def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
+    estimate = Estimate.of(release)
     if not has_gaps(release.schema):
-        return estimate(release)
-    if not release.second_moment().any():
-        require_matrix(release)  # raises with the reason
-    matrix = estimate(release)
+        return estimate.center
+    if not estimate.second_moment.any():
+        Estimate.required(release)  # raises with the reason
+    matrix = estimate.center
     rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
     if rows.min() >= 1:
         return matrix
@@ -852,7 +851,7 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = sampling_errors(release, SAMPLING_DRAWS, generator)
+    errors = Estimate.of(release).sampling_errors(SAMPLING_DRAWS, generator)
     moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )

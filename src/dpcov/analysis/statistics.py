@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.estimate.missing import complete_moments
 from dpcov.published import record
-from dpcov.releases.pairwise import completed
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans
@@ -70,7 +70,7 @@ class Stack:
         if not release.has_intercept:
             record.refuse(record.NO_INTERCEPT)
         t = release.intercept()
-        matrices = completed(release.schema, matrices, t)
+        matrices = complete_moments(release.schema, matrices, t)
         counts = matrices[:, -1, -1] / t**2
         counts = np.where(counts > 0, counts, np.nan)
         means = matrices[:, :-1, -1] / (t * counts[:, None])
@@ -88,9 +88,14 @@ class Stack:
 
 
 class _Plain:
-    """Statistic without limits, in the shape of a vector."""
+    """Statistic without limits, in the shape of a vector.
+
+    `of_columns` is True if the statistic depends on means and variances only, so that a release of
+    sums has it.
+    """
 
     __slots__ = ()
+    of_columns: ClassVar[bool] = False
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -np.inf, np.inf
@@ -123,6 +128,8 @@ class _Triangle(_Plain):
 class Means(_Plain):
     """Means in the units of the data."""
 
+    of_columns = True
+
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
 
@@ -130,6 +137,20 @@ class Means(_Plain):
         numeric, features = release.schema.encoded_columns, release.schema.variables
         low = [f.center - f.scale if f.name in numeric else f.center for f in features]
         return np.array(low), release.centers + release.scales
+
+
+class Variances(_Plain):
+    """Variances in the squared units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        covariances = Stack.of(release, matrices).covariances
+        return np.diagonal(covariances, axis1=1, axis2=2) * release.scales**2
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        indicators = np.array([feature.is_indicator for feature in release.schema.variables])
+        return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
 
 
 class Covariances(_Triangle):
@@ -357,9 +378,10 @@ class OfRelease(_Plain):
             return None
 
 
-Name = Literal["mean", "covariance", "correlation", "eigenvalues", "explained variance"]
+Name = Literal["mean", "variance", "covariance", "correlation", "eigenvalues", "explained variance"]
 STATISTICS: dict[str, Statistic] = {
     "mean": Means(),
+    "variance": Variances(),
     "covariance": Covariances(),
     "correlation": Correlations(),
     "eigenvalues": Spectrum("covariance", shares=False),

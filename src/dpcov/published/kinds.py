@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.moment import Lattice
 
-Query = Literal["count", "pilot", "directions", "directions trace", "norms", "matrix", "trace"]
+Query = Literal[
+    "pilot", "directions", "directions trace", "norms", "matrix", "trace", "sums", "count"
+]
 # Names of the queries for a second moment whose directions determine the map of the last round.
 DIRECTIONS: dict[Query, Query] = {"matrix": "directions", "trace": "directions trace"}
 
@@ -165,7 +167,10 @@ class NoisyCount:
 
 @dataclass(frozen=True, slots=True)
 class NoisySums:
-    """Noisy sums of a pilot query, which estimate the means and variances of the features.
+    """Noisy sums, which estimate the means and variances of the features.
+
+    The query ``pilot`` publishes them to determine the map of later rounds. The query ``sums``
+    publishes them in place of a second moment.
 
     Attributes
     ----------

@@ -73,6 +73,7 @@ ORDER: dict[Query, tuple[type[Published], ...]] = {
     "norms": (NormHistogram,),
     "matrix": (NoisyMatrix, EstimatedMatrix),
     "trace": (NoisyTrace,),
+    "sums": (NoisySums,),
     "count": (NoisyCount,),
 }
 
@@ -156,8 +157,9 @@ class CountDocument(DocumentModel):
 class SumsDocument(DocumentModel):
     """Noisy sums over the rows, in squared lattice steps of the schema, before any map.
 
-    The sums are of each squared feature, of each feature times the intercept, and of the squared
-    intercept.
+    The query ``pilot`` determines the map of later rounds. The query ``sums`` publishes means and
+    variances in place of a second moment. The sums are of each squared feature, of each feature
+    times the intercept, and of the squared intercept.
     """
 
     kind: Literal["noisy sums"]
@@ -195,7 +197,7 @@ class WholeDocument(DocumentModel):
 class RoundDocument(DocumentModel):
     """One query with its cost and its answer."""
 
-    query: Literal["pilot", "directions", "directions trace", "norms", "matrix", "trace", "count"]
+    query: Query
     spent: EpsilonDocument | RhoDocument | WholeDocument
     answer: Annotated[
         MatrixDocument
@@ -513,7 +515,7 @@ def _answer(document: Any, schema: Schema, before: Published | None) -> Publishe
             return NoisyCount(document.value, _scalar(document.noise))
         case SumsDocument():
             if len(document.values) != 2 * features + 1:
-                raise ValueError(f"the pilot query does not have {2 * features + 1} sums")
+                raise ValueError(f"a query of sums does not have {2 * features + 1} sums")
             return NoisySums(tuple(document.values), _scalar(document.noise))
         case HistogramDocument():
             if len(document.counts) != len(document.ends):
