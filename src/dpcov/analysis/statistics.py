@@ -195,6 +195,29 @@ class Correlations(_Triangle):
 
 
 @dataclass(frozen=True, slots=True)
+class OneCorrelation(_Plain):
+    """Correlation of one pair of features.
+
+    Attributes
+    ----------
+    first, second : int
+        Positions of the features.
+
+    """
+
+    first: int
+    second: int
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        at, whole = [self.first, self.second], Stack.of(release, matrices)
+        pair = Stack(whole.means[:, at], whole.covariances[:, at][:, :, at])
+        return pair.correlations()[:, :1, 1]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Spectrum(_Plain):
     """Eigenvalues of the covariance or of the correlations, in descending order.
 
