@@ -73,9 +73,9 @@ def is_paper(parameter):
     return isinstance(value, str) and value in registry.PAPER_MECHANISMS
 
 
-# A file is to take at most so many seconds of CPU, its processes included. Tests marked
-# slow or statistics do not count. CI fails above half as much again: machines differ, and each worker
-# makes fixtures of its own.
+# A file is to take at most so many seconds of CPU, its processes included. Tests marked slow or
+# statistics do not count. CI fails above half as much again: machines differ, and each worker makes
+# fixtures of its own.
 CPU_SECONDS, AT_MOST = 30, 45
 STARTED = pytest.StashKey[float]()
 SPENT: Counter[str] = Counter()
