@@ -13,8 +13,8 @@ import pytest
 
 import dpcov
 from analysis_tables import schema, table, trace_only, without_intercept
+from dpcov.analysis.correlation import correlation_standard_errors
 from dpcov.analysis.declared import commands, sections
-from dpcov.analysis.expected import correlation_standard_errors
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.analysis.summary import summary
 from dpcov.errors import NotReleasedError

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise, flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise, flags, sentence
 from dpcov.analysis.declared import command, section
-from dpcov.analysis.expected import correlation_errors, correlations_below_noise, silent
 from dpcov.analysis.features import chosen, names_of
-from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.analysis.intervals import shown_unasked, stated, stated_intervals
+from dpcov.analysis.normal_equations import solve
+from dpcov.analysis.statistics import Correlations
+from dpcov.core.entropy import reading_generator
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED_FIELD, Found, Picture, Result
 from dpcov.core.show.table import (
@@ -25,14 +26,17 @@ from dpcov.core.show.table import (
     square_columns,
     triangle,
 )
+from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.published import record
+from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcov.analysis.expected import CorrelationErrors
-    from dpcov.analysis.intervals import Intervals
+    from dpcov.analysis.intervals import Intervals, Stated
     from dpcov.core.arrays import Booleans, Matrix
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
@@ -47,6 +51,9 @@ MAX_PROJECTIONS = 20_000
 MIN_GROUP_CORRELATION = 0.25
 # Largest number of pairs that are all listed: the pairs of 15 features.
 MAX_LISTED_PAIRS = 105
+# Standard deviation of a correlation about which the release says nothing: a uniform value between
+# -1 and 1.
+UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
 # Largest number of features with figures in the cells of a heatmap. More do not fit.
 MAX_WRITTEN_FEATURES = 12
 # Largest number of features with optimal leaf order, which is slow for more features.
@@ -181,6 +188,125 @@ def pairs(
     )
 
 
+def correlation_standard_errors(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> Matrix | None:
+    """Return the standard errors of the correlations due to the privacy noise.
+
+    dpcov simulates the noise, as for `intervals`. The standard errors are linear approximations.
+    They do not include the sampling error.
+
+    Parameters
+    ----------
+    release : Release
+        Release with correlations.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulation. The default gives the same result every time.
+
+    Returns
+    -------
+    ndarray, shape (p, p), or None
+        Standard errors, with 0 on the diagonal. None if no correlation rises above the noise, or if
+        the noise distribution is unknown.
+
+    Raises
+    ------
+    NotReleasedError
+        The release contains no correlations.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for the correlations.
+    Release.correlation : Correlations of the features.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> errors = dpcov.correlation_standard_errors(release)
+    >>> bool(errors[0, 1] < 0.1)
+    True
+
+    """
+    found = correlation_errors(release, generator=generator)
+    return None if found is None else found.errors
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationErrors:
+    """Errors of correlations due to the privacy noise.
+
+    Attributes
+    ----------
+    errors : ndarray, shape (p, p)
+        Standard errors, with 0 on the diagonal.
+
+    below : ndarray of bool, shape (p, p)
+        True for a correlation below the noise level. The diagonal is False.
+
+    """
+
+    errors: Matrix
+    below: Booleans
+
+    def sentence(self) -> tuple[str, ...]:
+        """Return a sentence with the number of correlations below the noise level."""
+        return sentence(self.below[np.tril_indices(len(self.below), -1)], "correlations")
+
+
+def correlation_errors(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> CorrelationErrors | None:
+    """Return the standard errors of the correlations, and flags for the noise level.
+
+    See `correlation_standard_errors` for the errors and for the releases without errors.
+    """
+    record.refuse(release.not_released)
+    if release.uninformative or release.noise is None:
+        return None
+    draws = reading_generator(generator)
+    (found,) = stated(release, [Correlations()], sampling=False, draws=draws)
+    return _errors(release, found)
+
+
+def _errors(release: Release, found: Stated) -> CorrelationErrors:
+    """Return the errors due to the privacy noise alone, and flags for the noise level."""
+    deviations = np.where(np.isnan(found.of_noise), UNKNOWN_CORRELATION_SD, found.of_noise)
+    shaped = Correlations().shaped
+    return CorrelationErrors(shaped(release, deviations), shaped(release, found.below_noise))
+
+
+def half_widths(errors: Matrix) -> Matrix:
+    """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
+    return np.minimum(Z_95 * errors, 1.0)
+
+
+def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
+    """Return (p, p) flags of the correlations below the noise level, or None if this is unknown.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    found : CorrelationErrors or None
+        Result of `correlation_errors` for this release.
+
+    Returns
+    -------
+    ndarray of bool, shape (p, p), or None
+        Flags. The diagonal is False.
+
+    """
+    if found is not None:
+        return found.below
+    hidden = Estimate.of(release).hides_correlations
+    return ~np.eye(len(release.columns), dtype=bool) if hidden else None
+
+
 def facts_of(release: Release) -> dict[str, Any]:
     """Return the names, the count and the means, which accompany a matrix in JSON."""
     return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
@@ -220,14 +346,15 @@ def correlations(
 
     If `truth` is given, the intervals include the privacy noise only.
     """
-    names, matrix = release.columns, release.correlation()
-    noise = correlation_errors(release, generator=generator)
-    found = None
-    if noise is not None:
+    estimate = Estimate.of(release)
+    names, matrix = release.columns, estimate.correlation
+    noise = found = None
+    if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
-        found = intervals(release, "correlation", CONFIDENCE_LEVEL, both, generator=generator)
+        errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
+        noise = _errors(release, errors)
     facts, file = _in_full(release, matrix, noise, found)
-    if silent(release):
+    if estimate.hides_correlations:
         return Found([], facts, file)
     kinds, notes, first = {"private": (matrix, "{:.3f}")}, list[str](), ""
     if noise is not None and found is not None:
@@ -312,7 +439,7 @@ def nearest_correlation(release: Release) -> NamedMatrix:
     (2, 2)
 
     """
-    require_matrix(release)
+    Estimate.required(release)
     return NamedMatrix(release.columns, nearest_correlation_matrix(release.correlation()))
 
 
@@ -410,9 +537,9 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     (2, 2)
 
     """
-    require_matrix(release)
+    estimate = Estimate.required(release)
     at = chosen(release, features, reference=True)
-    covariance = Moments.of(release).covariance[np.ix_(at, at)]
+    covariance = estimate.covariance[np.ix_(at, at)]
     inverse, rank = solve(covariance, np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(

@@ -10,13 +10,12 @@ from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
-from dpcov.releases.coherent import with_other
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import with_other
 from dpcov.releases.dates import length, shown
-from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -44,12 +43,12 @@ def _rows_in_units(release: Release, figures: dict[str, Vector]) -> list[Row]:
 )
 def covariances(release: Release, *, generator: np.random.Generator | None = None) -> Found:
     """Return the means, standard deviations and covariances, in the units of the data."""
-    require_matrix(release)
+    estimate = Estimate.required(release)
     names, covariance = release.columns, release.covariance()
     figures = {"mean": release.mean()}
     deviations = np.sqrt(np.diag(covariance))
     below = means_below_noise(release)
-    notes = (*noise_warnings(release), *assumed(release))
+    notes = (*noise_warnings(release), *estimate.assumptions)
     ends: dict[str, Vector] = {}
     covers = None
     if shown_unasked(release):

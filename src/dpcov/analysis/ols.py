@@ -14,10 +14,8 @@ from dpcov.analysis.below_noise import RULE_TEXT
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import stated
-from dpcov.analysis.moments import DERIVATIVE_STEP, require_matrix, solve, spreads
 from dpcov.analysis.noise_warnings import tail_warnings
-from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.plausible import estimate, sampling_errors
+from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
@@ -27,9 +25,10 @@ from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, length, shown
-from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -355,19 +354,18 @@ def ols(
     check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
     record.refuse(record.directions_reason(release))
+    estimate = Estimate.of(release)
     if not has_gaps(release.schema):
-        require_matrix(release)
+        Estimate.required(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
-    matrix = _estimate(release, [to, *at])
+    matrix = _center(release, [to, *at])
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
     inverse, rank = solve(gram, np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(_undetermined(release, at, gram))
-    count = max(release.count(), 1.0)
-    if has_gaps(release.schema):
-        count = max(fewest_rows(release, [to, *at]), 1.0)
+    count = max(estimate.fewest_rows([to, *at]), 1.0)
     rows = count
     if release.row_count is None:  # a noisy count can be too small, so use at least k + 2 rows
         rows = max(count, len(at) + 2.0)
@@ -403,7 +401,7 @@ def ols(
     names = names_of(release, at)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
-        float(explained), errors, release.schema, spreads(release, at),
+        float(explained), errors, release.schema, estimate.deviations[at],
     )  # fmt: skip
     return OLS(
         model=model,
@@ -424,7 +422,7 @@ def ols(
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
-        assumed=assumed(release),
+        assumed=estimate.assumptions,
         tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
@@ -439,13 +437,14 @@ def _gone(name: str) -> float:
     return float("nan")
 
 
-def _estimate(release: Release, at: list[int]) -> Matrix:
+def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
+    estimate = Estimate.of(release)
     if not has_gaps(release.schema):
-        return estimate(release)
-    if not release.second_moment().any():
-        require_matrix(release)  # raises with the reason
-    matrix = estimate(release)
+        return estimate.center
+    if not estimate.second_moment.any():
+        Estimate.required(release)  # raises with the reason
+    matrix = estimate.center
     rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
     if rows.min() >= 1:
         return matrix
@@ -521,7 +520,7 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = sampling_errors(release, SAMPLING_DRAWS, generator)
+    errors = Estimate.of(release).sampling_errors(SAMPLING_DRAWS, generator)
     moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )

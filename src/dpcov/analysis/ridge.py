@@ -13,7 +13,6 @@ from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, RULE_TEXT
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.intervals import shown_unasked, stated
-from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.analysis.statistics import Coefficients
@@ -22,6 +21,7 @@ from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.persons import dependent, titled
 
@@ -428,7 +428,7 @@ def ridge(
         float(path.r_squared[0]),
         None if noise is None else noise.deviations,
         release.schema,
-        spreads(release, at),
+        Estimate.of(release).deviations[at],
         dependent=dependent(release),
         below_noise=None if noise is None else noise.below_noise,
     )
@@ -504,7 +504,7 @@ def ridge_path(
     strengths = np.asarray(alphas, np.float64)
     for alpha in strengths.ravel().tolist():
         check("alpha", alpha, AtLeast0, ReleaseError)
-    require_matrix(release)
+    Estimate.required(release)
     to, at = target_and_features(release, target, features)
     problem = Problem.of(release, [to], at, penalty, intercept=intercept)
     solutions = problem.solutions(strengths)

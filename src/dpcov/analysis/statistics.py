@@ -10,8 +10,8 @@ import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.estimate.missing import complete_moments
 from dpcov.published import record
-from dpcov.releases.pairwise import completed
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans
@@ -70,7 +70,7 @@ class Stack:
         if not release.has_intercept:
             record.refuse(record.NO_INTERCEPT)
         t = release.intercept()
-        matrices = completed(release.schema, matrices, t)
+        matrices = complete_moments(release.schema, matrices, t)
         counts = matrices[:, -1, -1] / t**2
         counts = np.where(counts > 0, counts, np.nan)
         means = matrices[:, :-1, -1] / (t * counts[:, None])

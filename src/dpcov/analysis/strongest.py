@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE, flags
 from dpcov.analysis.declared import section
-from dpcov.analysis.expected import UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.intervals import intervals
 from dpcov.core.printable import shortened
 from dpcov.core.show.result import Found, Picture

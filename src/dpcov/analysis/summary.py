@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.expected import (
-    NO_SIGNAL_MESSAGE,
-    UNKNOWN_ERROR_MESSAGE,
+from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE, UNKNOWN_ERROR_MESSAGE
+from dpcov.analysis.correlation import (
     correlation_errors,
     correlations_below_noise,
     half_widths,
 )
-from dpcov.analysis.noise_warnings import deviations, means_below_noise, noise_warnings
-from dpcov.analysis.rounding import keeps_declared
+from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
+from dpcov.estimate import Estimate
+from dpcov.estimate.rounding import keeps_declared
 from dpcov.published.recomputed import is_recomputed
 from dpcov.published.record import CountEstimate
 from dpcov.releases.carried import carried
-from dpcov.releases.pairwise import missing_shares
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -45,7 +44,7 @@ def summary(release: Release) -> Found:
         "facts": dict(described.texts()),
         "notes": notes,
         "budget_warnings": large_delta(release),
-        **({"missing": shares} if (shares := missing_shares(release)) else {}),
+        **({"missing": shares} if (shares := Estimate.of(release).missing_shares) else {}),
     }
     return Found([described, sentences(*notes)], document)
 
@@ -154,7 +153,7 @@ def _rows_by_column(release: Release) -> dict[str, str]:
     """Return the number of rows without a missing cell, for each column with missing cells."""
     counts = [
         f"{name} {(1 - share) * release.count():.0f} ({share:.1%} missing)"
-        for name, share in missing_shares(release).items()
+        for name, share in Estimate.of(release).missing_shares.items()
     ]
     return {"rows by column": ", ".join(counts)} if counts else {}
 
@@ -177,4 +176,4 @@ def _count_error(release: Release) -> float | None:
         return None
     if (best := CountEstimate.of(release)) is not None:
         return best.deviation
-    return None if release.noise is None else deviations(release)[0]
+    return None if release.noise is None else Estimate.of(release).noise_deviations[0]

@@ -421,17 +421,17 @@ class Record:
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """Convert a second moment of encoded rows to transformed rows.
+        """Convert second moments of encoded rows to transformed rows.
 
         Parameters
         ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
+        matrix : ndarray, shape (..., d, d)
+            Second moments of the encoded rows.
 
         Returns
         -------
-        ndarray, shape (d, d)
-            Second moment of the transformed rows; see `linear_map`.
+        ndarray, shape (..., d, d)
+            Second moments of the transformed rows; see `linear_map`.
 
         See Also
         --------
@@ -453,17 +453,17 @@ class Record:
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """Convert a second moment of transformed rows to encoded rows.
+        """Convert second moments of transformed rows to encoded rows.
 
         Parameters
         ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the transformed rows; see `linear_map`.
+        matrix : ndarray, shape (..., d, d)
+            Second moments of the transformed rows; see `linear_map`.
 
         Returns
         -------
-        ndarray, shape (d, d)
-            Second moment of the encoded rows.
+        ndarray, shape (..., d, d)
+            Second moments of the encoded rows.
 
         See Also
         --------
@@ -561,67 +561,6 @@ class Record:
         corner = self.noisy()[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
 
-    def with_count(self, matrix: Matrix) -> Matrix:
-        """Return a second moment whose row count is the best estimate of the number of rows.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment with the best count. If the rows were centered, the count affects all
-            entries.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.with_count(release.second_moment()).shape
-        (3, 3)
-
-        """
-        best = CountEstimate.of(self)
-        known = self.row_count if best is None else best.value
-        if known is None or not self.has_intercept:
-            return matrix
-        return self.with_corner(matrix, known * self.intercept() ** 2)
-
-    def with_corner(self, matrix: Matrix, corner: float) -> Matrix:
-        """Return a second moment with another row-count entry.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        corner : float
-            New row-count entry of the second moment of the transformed rows: t^2 times the number
-            of rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment of the encoded rows with the new entry.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> round(float(release.with_corner(release.second_moment(), 4.0)[-1, -1]), 6)
-        4.0
-
-        """
-        along = np.zeros(len(matrix))
-        along[-1] = 1.0
-        if self.center is not None:
-            along[:-1] = self.center / self.intercept()
-        return matrix + (corner - matrix[-1, -1]) * np.outer(along, along)
-
     def with_denoised(self, method: str, matrix: Matrix | None) -> Self:
         """Return the same release with another denoised matrix.
 
@@ -661,21 +600,21 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
     shift : ndarray, shape (p,), or None
         Shift in units of the intercept; None for 0.
 
-    matrix : ndarray, shape (d, d)
-        Second moment M.
+    matrix : ndarray, shape (..., d, d)
+        Second moments M.
 
     Returns
     -------
-    ndarray, shape (d, d)
-        Second moment of the mapped rows.
+    ndarray, shape (..., d, d)
+        Second moments of the mapped rows.
 
     """
-    whole = np.eye(len(matrix))
+    whole = np.eye(matrix.shape[-1])
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
         whole[: len(linear_map), -1] = shift
     image = whole @ matrix @ whole.T
-    return (image + image.T) / 2
+    return (image + image.swapaxes(-2, -1)) / 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
+from dpcov.analysis.correlation import half_widths
 from dpcov.analysis.declared import sections
-from dpcov.analysis.expected import NO_SIGNAL_MESSAGE, half_widths
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import READING_SEED, simulation_generator

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from dpcov.analysis.features import chosen
-from dpcov.analysis.moments import Moments
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.penalty import ALPHA_GRID, squared_errors
 from dpcov.api.plans.simulated_rows import simulated_releases
@@ -18,6 +17,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers import whole
 from dpcov.denoise import Method, denoise
 from dpcov.errors import SchemaError
+from dpcov.estimate import Estimate
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
@@ -315,7 +315,7 @@ def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
 
 
 def _leading(release: Release) -> Matrix:
-    values = np.linalg.eigvalsh(Moments.of(release).covariance)
+    values = np.linalg.eigvalsh(Estimate.of(release).covariance)
     return np.asarray(values[::-1][:LEADING_COUNT], np.float64)
 
 
