@@ -208,7 +208,7 @@ def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
     [
         ((1, 6), 6 * MIN_CLOSED_FORM_SNR),
         ((1, 60), 6 * MIN_CLOSED_FORM_SNR),
-        pytest.param((1, 60), 0.1 * MIN_CLOSED_FORM_SNR, marks=pytest.mark.slow),
+        pytest.param((1, 60), 0.1 * MIN_CLOSED_FORM_SNR, marks=pytest.mark.statistics),
     ],
 )
 def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, strength):
@@ -314,7 +314,7 @@ def overlap(noises, spike):
     return np.mean(found)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @each_law
 def test_limits_of_the_law_agree_with_its_spectrum_at_order_400(name):
     law, generator = law_of(name, 400), np.random.default_rng(5)
