@@ -47,12 +47,12 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.intervals import INTERVAL_DRAWS
-from dpcov.analysis.moments import DERIVATIVE_STEP
-from dpcov.analysis.plausible import PlausibleMoments, starting_point
 from dpcov.analysis.statistics import Stack
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import DERIVATIVE_STEP
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
@@ -348,19 +348,15 @@ class Fit:
 
         """
         if self.release.noise is not None:
-            moments = PlausibleMoments(
-                self.release,
-                sampling=False,
-                generator=deepcopy(self.start),
-                draws=INTERVAL_DRAWS,
-                alone=alone,
+            found = Estimate.of(self.release).errors(
+                sampling=False, generator=deepcopy(self.start), draws=INTERVAL_DRAWS, alone=alone
             )
-            for kept, _, _ in moments.parts():
+            for kept, _, _ in found.parts():
                 yield kept
 
     def _plain(self) -> Matrix:
         """Return the second moment before denoising, or `center` without a noise distribution."""
-        return self.center if self.release.noise is None else starting_point(self.release)
+        return self.center if self.release.noise is None else Estimate.of(self.release).noisy
 
     def shrinkage_bias(self, figures: Statistic) -> Vector:
         """Return figures of the moments before denoising, minus the figures of the fit."""
