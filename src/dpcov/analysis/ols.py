@@ -13,8 +13,9 @@ import scipy
 
 from dpcov.analysis.below_noise import RULE_TEXT
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
-from dpcov.analysis.features import names_of, target_and_features
+from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import stated
+from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
@@ -55,6 +56,10 @@ SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
     "unknown."
 )
+INTERCEPT_MESSAGE = (
+    "The formula removes the intercept, but least squares always fits one. Remove `- 1` or `0 +`, "
+    "or use ridge."
+)
 REMOVED_NAME_MESSAGE = (
     "OLS.{name} is NaN, because an F test ignores the privacy noise. Use `OLS.wald`; version "
     "{version} removes this name."
@@ -73,7 +78,7 @@ class OLS(Result):
         Fitted model with the method `predict`.
 
     names : tuple of str
-        ``(intercept)``, then the names of the features.
+        ``(intercept)``, then the names of the features, or the terms of a formula.
 
     coefficients : ndarray, shape (k + 1,)
         Coefficients in the units of the data.
@@ -151,6 +156,9 @@ class OLS(Result):
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
 
+    formula_notes : tuple of str
+        Sentences about the reference levels and squares of a formula.
+
     f : float
         NaN, with a `FutureWarning`.
 
@@ -198,6 +206,7 @@ class OLS(Result):
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
+    formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
 
     @property
     def f(self) -> float:
@@ -261,7 +270,8 @@ class OLS(Result):
         warning = (
             (f"Below the noise level, because {RULE_TEXT}: {', '.join(names)}.",) if names else ()
         )
-        return facts, self.wald.words, covers, *self.assumed, *self.tail, *warning
+        notes = facts, *self.formula_notes, self.wald.words, covers
+        return *notes, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
         table = self._figures()
@@ -348,6 +358,83 @@ class OLS(Result):
         privacy[unlimited, unlimited] = np.inf
         return privacy + self.fit.sampling if sampling else privacy
 
+    def predict(self, rows: Any) -> Vector:
+        """Predict the target for new rows.
+
+        Values outside the bounds count as the nearer bound, as in the release.
+
+        Parameters
+        ----------
+        rows : array-like, shape (m, k), or table
+            Features in the order of `model.columns`, with 0 or 1 for a level of a categorical
+            column. A table has the original columns instead.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Predictions in units of the target. If the target is a level, each prediction is a
+            linear probability.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ols(release, "x1").predict([[0.2], [0.8]]).shape
+        (2,)
+
+        """
+        return self.model.predict(rows)
+
+    def prediction_errors(self, rows: Any, *, sampling: bool = True) -> Vector:
+        """Return the standard errors of the predictions, from the covariance of the coefficients.
+
+        The errors are about the mean of the target in rows with these features. They leave out the
+        residuals of single rows.
+
+        Parameters
+        ----------
+        rows : array-like, shape (m, k), or table
+            New rows, as for `predict`.
+
+        sampling : bool, default True
+            Include the sampling error; see `vcov`.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Standard errors in units of the target.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ols(release, "x1").prediction_errors([[0.2], [0.8]]).shape
+        (2,)
+
+        """
+        values = new_rows(self.model.schema, self.model.columns, rows)
+        values = np.column_stack([np.ones(len(values)), values])
+        covariance = self.vcov(sampling=sampling)
+        limited = np.isfinite(np.diag(covariance))
+        known = values[:, limited]
+        variances = np.sum(known @ covariance[np.ix_(limited, limited)] * known, axis=1)
+        variances[(values[:, ~limited] != 0).any(axis=1)] = np.inf
+        return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+
     def wald_test(
         self,
         hypothesis: Matrix | Sequence[str] | str | None = None,
@@ -401,9 +488,20 @@ class OLS(Result):
     "ols",
     "Least squares with standard errors for sampling and privacy noise.",
     "--target age",
+    formula=FORMULA_OPTION,
     target=TARGET_OPTION,
     features=FEATURES_OPTION,
 )
+def ols_command(
+    release: Release,
+    formula: str | None = None,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+) -> OLS:
+    """Fit by least squares with a formula or a target; see `ols`."""
+    return ols(release, given_target(formula, target), features)
+
+
 def ols(
     release: Release,
     target: str,
@@ -423,11 +521,12 @@ def ols(
         Release with an intercept.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``.
+        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, such as
+        ``"pressure ~ age + C(ward, ref='surgery') + age:smoker"``.
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target. If you name a
-        categorical column, its first level is the reference level.
+        categorical column, its first level is the reference level. Leave this out with a formula.
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
@@ -445,8 +544,8 @@ def ols(
     NotReleasedError
         The release contains no means and covariances.
     ReleaseError
-        A name is unknown, or there are too few rows. The error also occurs if some features
-        determine others; use fewer features then, or `ridge`.
+        A name is unknown, a formula is not valid, or there are too few rows. The error also occurs
+        if some features determine others; use fewer features then, or `ridge`.
 
     See Also
     --------
@@ -473,6 +572,10 @@ def ols(
     """
     record.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
+    asked = Regression.of(release, target, features)
+    if not asked.has_intercept:
+        raise ReleaseError(INTERCEPT_MESSAGE)
+    target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
     record.refuse(record.directions_reason(release))
     estimate = Estimate.of(release)
@@ -521,7 +624,8 @@ def ols(
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
-    joint, t, p_values = _tests(fit, (INTERCEPT_NAME, *names), coefficients, privacy)
+    terms = (INTERCEPT_NAME, *asked.names(names))
+    joint, t, p_values = _tests(fit, terms, coefficients, privacy)
     residual_deviation = float(np.sqrt(residual)) * unit
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     own, factors = _intervals_of_figures(joint, relative, float(explained), of_figures, rows, level)
@@ -531,7 +635,7 @@ def ols(
     )  # fmt: skip
     return OLS(
         model=model,
-        names=(INTERCEPT_NAME, *names),
+        names=terms,
         coefficients=coefficients,
         sampling_errors=sampling,
         privacy_errors=privacy,
@@ -556,6 +660,7 @@ def ols(
         tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
+        formula_notes=asked.notes,
     )
 
 

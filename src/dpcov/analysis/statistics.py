@@ -27,6 +27,20 @@ class Statistic(Protocol):
     """Statistic of second moments, which are in squared units of an encoded row.
 
     b is the number of second moments, and k is the number of figures of the statistic.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for a statistic.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.intervals(release, dpcov.eigenvalues()).low.shape
+    (2,)
+
     """
 
     def values(self, release: Release, matrices: Array) -> Array:
@@ -175,6 +189,29 @@ class Correlations(_Triangle):
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
         return Stack.of(release, matrices).correlations()[:, rows, columns]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OneCorrelation(_Plain):
+    """Correlation of one pair of features.
+
+    Attributes
+    ----------
+    first, second : int
+        Positions of the features.
+
+    """
+
+    first: int
+    second: int
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        at, whole = [self.first, self.second], Stack.of(release, matrices)
+        pair = Stack(whole.means[:, at], whole.covariances[:, at][:, :, at])
+        return pair.correlations()[:, :1, 1]
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -1.0, 1.0
