@@ -108,7 +108,7 @@ def test_rows_like_a_release_are_encoded_as_the_schema_asks(like):
     assert 180 * pay.std() == pytest.approx(people(0)["pay"].std(), rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("rho", [0.1, 10.0])
 def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_theirs(like, rho):
     rows = Rows(SCHEMA, open_source(people(1), SCHEMA.file, ()))

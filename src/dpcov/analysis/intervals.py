@@ -127,6 +127,7 @@ class Intervals(Result):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dpcov.analysis.intervals import Intervals
     >>> low, high = np.array([-1.0, 0.5]), np.array([1.0, 2.0])
     >>> Intervals(low, high, 0.95, "privacy noise", low > 0).below_noise.tolist()

@@ -27,6 +27,20 @@ class Statistic(Protocol):
     """Statistic of second moments, which are in squared units of an encoded row.
 
     b is the number of second moments, and k is the number of figures of the statistic.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for a statistic.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.intervals(release, dpcov.eigenvalues()).low.shape
+    (2,)
+
     """
 
     def values(self, release: Release, matrices: Array) -> Array:
@@ -181,6 +195,29 @@ class Correlations(_Triangle):
 
 
 @dataclass(frozen=True, slots=True)
+class OneCorrelation(_Plain):
+    """Correlation of one pair of features.
+
+    Attributes
+    ----------
+    first, second : int
+        Positions of the features.
+
+    """
+
+    first: int
+    second: int
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        at, whole = [self.first, self.second], Stack.of(release, matrices)
+        pair = Stack(whole.means[:, at], whole.covariances[:, at][:, :, at])
+        return pair.correlations()[:, :1, 1]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Spectrum(_Plain):
     """Eigenvalues of the covariance or of the correlations, in descending order.
 
@@ -272,6 +309,44 @@ class Coefficients(_Plain):
         means = Means().values(release, matrices)
         intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
         return np.column_stack([intercepts, slopes])
+
+
+@dataclass(frozen=True, slots=True)
+class FitFigures(_Plain):
+    """R-squared and the logarithm of the residual variance of a regression.
+
+    Attributes
+    ----------
+    target : int
+        Position of the target.
+
+    features : tuple of int
+        Positions of the features.
+
+    """
+
+    target: int
+    features: tuple[int, ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return (b, 2) figures for (b, d, d) second moments, with NaN for undefined figures."""
+        covariances, at = Stack.of(release, matrices).covariances, list(self.features)
+        gram = covariances[:, at][:, :, at]
+        cross = covariances[:, at, self.target]
+        variances = covariances[:, self.target, self.target]
+        undefined = _undefined(gram) | np.isnan(cross).any(axis=1)
+        gram = np.where(undefined[:, None, None], 0.0, gram)
+        scale = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), np.finfo(float).tiny))
+        related = gram / (scale[:, :, None] * scale[:, None, :])
+        undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
+        related = np.where(undefined[:, None, None], np.eye(len(at)), related)
+        scaled = np.where(undefined[:, None], 0.0, cross) / scale
+        solved = np.linalg.solve(related, scaled[:, :, None])[:, :, 0]
+        explained = np.einsum("bk,bk->b", scaled, solved)
+        undefined |= ~(variances > explained)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.column_stack([explained / variances, np.log(variances - explained)])
+        return np.where(undefined[:, None], np.nan, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 
 def summary(release: Release) -> Found:
-    """Return the summary that `dpcov show` prints."""
+    """Return the summary that `dpcov show` prints.
+
+    Warns
+    -----
+    ReplayWarning
+        The map or the clipping radius does not follow from the earlier answers.
+
+    """
+    from dpcov.mechanisms.replay import warn_of_mismatches
+
+    warn_of_mismatches(release)
     accuracy, errors = _accuracy(release)
     below = [sentence for sentence in noise_warnings(release) if sentence != release.not_released]
     notes, described = [*large_delta(release), *below, *accuracy], facts(release)
@@ -36,6 +46,7 @@ def summary(release: Release) -> Found:
         "columns": release.columns,
         "not_released": release.not_released,
         "guarantee_recomputed": is_recomputed(release),
+        "map_replayed": _replayed(release),
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
         "count_standard_error": Estimate.of(release).count_deviation,
@@ -97,6 +108,8 @@ def large_delta(release: Release) -> list[str]:
 
 def facts(release: Release) -> Table:
     """Return a table of the size, the guarantee and the limits of a release."""
+    from dpcov.mechanisms.replay import Replay
+
     features = len(release.columns)
     stated = release.whole_guarantee
     found = {
@@ -107,6 +120,7 @@ def facts(release: Release) -> Table:
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
         "recomputed": _recomputed(release),
+        **({} if (replay := Replay.of(release)) is None else {"replayed": replay.in_words()}),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "resolution": _resolution(release),
         "made by": release.made_by(),
@@ -131,6 +145,14 @@ def _recomputed(release: Release) -> str:
         "not recomputable, because the queries in this file spend less than the guarantee states: "
         "the mechanism does not publish all queries, or a query is missing"
     )
+
+
+def _replayed(release: Release) -> bool | None:
+    """Return whether the map follows from the earlier answers, or None if this is unknown."""
+    from dpcov.mechanisms.replay import Replay
+
+    found = Replay.of(release)
+    return None if found is None or not found.known else not found.mismatches
 
 
 def _resolution(release: Release) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dpcov.core.printable import shortened
 from dpcov.core.privacy import LARGE_EPSILON, ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.mechanisms import MECHANISMS
+from dpcov.mechanisms.replay import Replay
 from dpcov.published import record
 from dpcov.published.kinds import EstimatedMatrix, Published
 from dpcov.published.recomputed import Total, is_gaussian, is_recomputed
@@ -150,12 +151,18 @@ def _one_in(probability: float) -> str:
 
 
 def verification(release: Release) -> str:
-    """Return whether the noise in the file confirms the stated guarantee."""
+    """Return whether the noise in the file confirms the stated guarantee.
+
+    A warning follows if the map or the clipping radius does not follow from the earlier answers.
+    """
     if release.reproducible:
         return SEEDED_GUARANTEE
+    found = PARTLY_RECOMPUTED if Total.of(release).complete else NOT_RECOMPUTABLE
     if is_recomputed(release):
-        return RECOMPUTED
-    return PARTLY_RECOMPUTED if Total.of(release).complete else NOT_RECOMPUTABLE
+        found = RECOMPUTED
+    replay = Replay.of(release)
+    warning = None if replay is None else replay.warning()
+    return found if warning is None else f"{found} {warning}"
 
 
 def mechanism(release: Release) -> str:

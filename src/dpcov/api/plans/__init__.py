@@ -175,6 +175,18 @@ class Plan(Result):
     with_mu : bool
         True if a ledger needs Gaussian noise with a known mu.
 
+    See Also
+    --------
+    dpcov.plan : Predict the errors of a release.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+    >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+    >>> plan.rows
+    5000
+
     """
 
     schema: Schema
@@ -213,6 +225,14 @@ class Plan(Result):
         Budget or None
             Smallest budget. None if 10,000 times the budget of the plan is too small.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+        >>> type(plan.budget_for(0.05)).__name__
+        'PureDP'
+
         """
         planner = self._planner()
         trials = planner.trials(self.rows)
@@ -233,6 +253,14 @@ class Plan(Result):
         -------
         int or None
             Smallest number of rows. None if 10,000 times the rows of the plan are too few.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+        >>> plan.rows_for(0.05) > 100
+        True
 
         """
         planner = self._planner()
