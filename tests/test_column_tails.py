@@ -101,11 +101,17 @@ def test_the_tail_is_uncertain_if_a_column_can_lose_much():
     assert quiet.tail_loss_probability(8.0, 1e4) < 0.3 < tail.tail_loss_probability(8.0, 1e4)
 
 
-def test_quantiles_of_norms_include_long_rows_as_the_map_shrinks_them():
-    whole, shrunk = (histogram([TAIL, *[EMPTY] * 3], (f, 1.0, 1.0, 1.0)) for f in (1.0, 0.25))
-    largest = [one.squared_norm_quantiles(4000)[-1] for one in (whole, shrunk)]
-    assert largest[0] == pytest.approx(16 * largest[1], rel=0.3)
-    assert np.all(np.diff(whole.squared_norm_quantiles(4000)) >= 0)
+def test_a_simulated_table_has_as_many_long_rows_along_each_column_as_the_release():
+    whole, shrunk = (histogram([TAIL, EMPTY, CLUMP, EMPTY], (f, 1.0, 1.0, 1.0)) for f in (1, 0.25))
+    total = sum(whole.all_counts)
+    columns, norms = whole.long_rows(int(total))
+    numbers = np.bincount(columns, minlength=P)
+    assert numbers == pytest.approx([sum(TAIL), 0, 150, 0], abs=60)
+    assert LONGEST / 2**4.5 <= norms.min() < norms.max() < LONGEST
+    again, shorter = shrunk.long_rows(int(total))
+    assert np.array_equal(columns, again)
+    assert shorter[columns == 0] == pytest.approx(0.25 * norms[columns == 0])
+    assert len(whole.long_rows(100)[0]) == pytest.approx(100 * numbers.sum() / total, abs=1)
 
 
 def test_wide_bounds_have_cells_and_narrow_bounds_have_none():

@@ -34,7 +34,7 @@ from dpcov.published.tails import quantile_of_sum
 from dpcov.rows.long_rows import MIN_SQUARED_COSINE
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Integers, Matrix, Vector
 
 # "Tuned" means: set on the part `tune` of benchmarks/tables.toml and on other tables with outliers,
 # flags and common factors.
@@ -220,28 +220,32 @@ class SplitHistogram(NormHistogram):
         of_columns = np.minimum(np.sum(weights * (losses > threshold), axis=1), 1.0)
         return float(1 - (1 - of_bins) * np.prod(1 - of_columns))
 
-    def squared_norm_quantiles(self, count: int) -> Vector:
-        """Return quantiles of the estimated distribution of the squared norms of shrunk rows.
+    def long_rows(self, count: int) -> tuple[Integers, Vector]:
+        """Return the long rows of a simulated table.
 
         Parameters
         ----------
         count : int
-            Number of quantiles.
+            Number of rows of the whole table.
 
         Returns
         -------
-        ndarray, shape (count,)
-            Quantiles at the probabilities ``(i + 0.5) / count``, in ascending order.
+        columns : ndarray of int, shape (m,)
+            Column of each long row.
+
+        norms : ndarray, shape (m,)
+            Norm of the part along the column, after shrinking.
 
         """
         rows, weights = self._candidates
-        squares = np.outer(np.array(self.factors) ** 2, self._squares)
-        values = np.append(self.upper_ends, squares)
-        order = np.argsort(values)
-        found = np.append(self.row_estimates, weights @ rows)
-        below = np.append(0.0, np.cumsum(found[order]))
-        probabilities = (np.arange(count) + 0.5) / count
-        return np.interp(probabilities * below[-1], below, np.append(0.0, values[order]))
+        found = weights @ rows
+        total = self.row_estimates.sum() + found.sum()
+        # The rounded numbers add up to the rounded total.
+        numbers = np.diff(np.rint(np.cumsum(found) * count / max(total, 1.0)), prepend=0)
+        norms = np.outer(self.factors, np.sqrt(self._squares)).ravel()
+        columns = np.repeat(np.arange(len(found)), len(self._squares))
+        repeats = numbers.astype(np.int64)
+        return np.repeat(columns, repeats), np.repeat(norms, repeats)
 
     def _loss_quantiles(self, radius: float, power: float) -> Vector:
         """Return the quantile `LOSS_QUANTILE` of the loss along each column, shape (p,)."""
