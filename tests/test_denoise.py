@@ -19,6 +19,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import METHODS, best_estimate, denoise, seed_of, shrinkage
+from dpcov.denoise.isotonic import isotonic
 from dpcov.denoise.projection import compose, onto_simplex
 from dpcov.denoise.shrinkage import (
     MIN_CLOSED_FORM_SNR,
@@ -207,7 +208,7 @@ def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
     [
         ((1, 6), 6 * MIN_CLOSED_FORM_SNR),
         ((1, 60), 6 * MIN_CLOSED_FORM_SNR),
-        pytest.param((1, 60), 0.1 * MIN_CLOSED_FORM_SNR, marks=pytest.mark.slow),
+        pytest.param((1, 60), 0.1 * MIN_CLOSED_FORM_SNR, marks=pytest.mark.statistics),
     ],
 )
 def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, strength):
@@ -240,6 +241,15 @@ def test_the_shrunk_spectrum_is_the_mean_of_the_truth_along_noisy_eigenvectors()
         found.append([v @ np.diag(spectrum) @ v for v in vectors.T])
     _, shrunk = _Simulations(law, BASIS, np.random.default_rng(6)).shrunk(spectrum, spectrum)
     np.testing.assert_allclose(shrunk, isotonic_regression(np.mean(found, axis=0)).x)
+
+
+@given(
+    st.lists(st.integers(-9, 9) | st.floats(-1e6, 1e6), min_size=1, max_size=40),
+    st.floats(-10, 10),
+)
+def test_isotonic_regression_is_that_of_scipy_to_the_last_bit(values, slope):
+    sloped = np.array(values) + slope * np.arange(len(values))
+    assert np.array_equal(isotonic(sloped), isotonic_regression(sloped).x)
 
 
 @pytest.mark.parametrize("mechanism", NAMES)
@@ -304,7 +314,7 @@ def overlap(noises, spike):
     return np.mean(found)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @each_law
 def test_limits_of_the_law_agree_with_its_spectrum_at_order_400(name):
     law, generator = law_of(name, 400), np.random.default_rng(5)
@@ -382,10 +392,10 @@ def test_the_public_gate_releases_the_trace_alone_with_the_whole_budget(method, 
         few.find(NoisyTrace).noise.standard_deviation
         < 0.8 * enough.find(NoisyTrace).noise.standard_deviation
     )
-    with pytest.raises(ReleaseError, match="trace only"):
+    with pytest.raises(ReleaseError, match="a noisy trace, because"):
         few.noisy()
     assert_isotropic(few)
-    with pytest.raises(ReleaseError, match="trace only"):
+    with pytest.raises(ReleaseError, match="a noisy trace, because"):
         few.second_moment()
     corner = best_estimate(few)[-1, -1]
     assert corner == pytest.approx(most * few.intercept() ** 2)

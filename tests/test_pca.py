@@ -123,7 +123,7 @@ def excess_p_value(releases: list[dpcov.Release], rank: int) -> float:
     return float(stats.binom.sf(np.sum(np.array(counts) > rank) - 1, len(counts), 0.05))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("mean", [0.0, 0.4])
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_a_component_too_many_is_claimed_in_five_per_cent_at_most(rank: int, mean: float) -> None:
@@ -186,7 +186,7 @@ def test_an_error_rate_that_can_not_be_tested_is_refused(rate: float, message: s
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],
