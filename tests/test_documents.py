@@ -47,6 +47,7 @@ BATTERY = [
 ]
 
 
+@pytest.mark.slow
 def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     files, words, _ = zip(*BATTERY, strict=True)
     wanted = "|".join(words).replace("|", " or ")
