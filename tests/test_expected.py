@@ -19,7 +19,8 @@ from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
-from dpcov.estimate import Estimate, repeated_releases
+from dpcov.estimate import Estimate
+from dpcov.estimate.repeated import repeated_releases
 from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
@@ -105,7 +106,7 @@ def test_the_expected_error_is_symmetric_and_costs_nothing() -> None:
 def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
     few = {"lower": -1, "upper": 1, "epsilon": 0.01}
     trace_alone = dpcov.release(DATA[:20], neighbors="replace-one", **few)
-    with pytest.raises(NotReleasedError, match="trace only"):
+    with pytest.raises(NotReleasedError, match="a noisy trace, because"):
         correlation_standard_errors(trace_alone)
     made = [dpcov.release(DATA[:20], seed=seed, **few) for seed in range(10)]
     closed = [release for release in made if release.uninformative]

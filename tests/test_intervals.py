@@ -17,7 +17,7 @@ from dpcov.analysis.ols import ols
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.sampling import pseudo_rows
+from dpcov.estimate.pseudo_rows import pseudo_rows
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from rounds_for_tests import changed
@@ -407,5 +407,5 @@ def test_impossible_requests_are_refused() -> None:
     with pytest.raises(ReleaseError, match="no known distribution"):
         intervals(changed(release, noise=None), "mean")
     alone = made(DATA[:20], epsilon=0.01, neighbors="replace-one")
-    with pytest.raises(ReleaseError, match="trace only"):
+    with pytest.raises(ReleaseError, match="a noisy trace, because"):
         intervals(alone, "mean")

@@ -66,7 +66,7 @@ def test_a_public_count_is_never_below_the_noise_but_means_can_be(mechanism):
     assert sentence.startswith("The means of x0, x1, x2 are below the noise level:")
     alone = release(60, **asked, epsilon=0.1)
     assert alone.published is None
-    assert "trace only" in noise_warnings(alone)[0]
+    assert "a noisy trace, because" in noise_warnings(alone)[0]
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])

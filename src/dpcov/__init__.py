@@ -10,7 +10,8 @@ from typing import Any
 # a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
     "dpcov.analysis.correlation": (
-        *("correlation_standard_errors", "nearest_correlation", "partial_correlations"),
+        *("correlation", "correlation_standard_errors", "nearest_correlation"),
+        "partial_correlations",
     ),
     "dpcov.analysis.discriminant": ("lda",),
     "dpcov.analysis.intervals": ("intervals", "several_intervals"),

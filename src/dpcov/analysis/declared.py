@@ -25,7 +25,7 @@ class Option:
     Attributes
     ----------
     flag : str
-        Name of the option, such as ``--target``.
+        Name of the option, such as ``--target``. A name without dashes is a positional argument.
 
     help : str
         Explanation in the help of the command.

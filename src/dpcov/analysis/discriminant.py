@@ -79,6 +79,7 @@ class LDA(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from dpcov import Schema
     >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
     ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
@@ -127,6 +128,21 @@ class LDA(Result):
         --------
         LDA.predict : Names of the most probable classes.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
+        ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
+        >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})
+        >>> groups = ["a"] * 2500 + ["b"] * 2500
+        >>> table = pa.table({"x": np.linspace(0, 1, 5000), "group": groups})
+        >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
+        >>> model = dpcov.lda(release, "group", alpha=0.01)
+        >>> model.predict_proba([[0.1], [0.9]]).shape
+        (2, 2)
+
         """
         values = new_rows(self.schema, self.columns, rows)
         return scipy.special.softmax(values @ self.coefficients.T + self.intercepts, axis=1)
@@ -147,6 +163,21 @@ class LDA(Result):
         See Also
         --------
         LDA.predict_proba : Probabilities of the classes.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
+        ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
+        >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})
+        >>> groups = ["a"] * 2500 + ["b"] * 2500
+        >>> table = pa.table({"x": np.linspace(0, 1, 5000), "group": groups})
+        >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
+        >>> model = dpcov.lda(release, "group", alpha=0.01)
+        >>> model.predict([[0.1], [0.9]]).tolist()
+        ['a', 'b']
 
         """
         best = self.predict_proba(rows).argmax(axis=1)

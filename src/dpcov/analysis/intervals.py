@@ -26,6 +26,7 @@ from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.missing import DERIVATIVE_STEP
+from dpcov.published import record
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.persons import dependent, titled
 
@@ -126,6 +127,7 @@ class Intervals(Result):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dpcov.analysis.intervals import Intervals
     >>> low, high = np.array([-1.0, 0.5]), np.array([1.0, 2.0])
     >>> Intervals(low, high, 0.95, "privacy noise", low > 0).below_noise.tolist()
@@ -236,10 +238,10 @@ def intervals(
         Release with a noise distribution.
 
     statistic : str, Statistic or callable
-        Name ``mean``, ``covariance``, ``correlation``, ``eigenvalues`` or ``explained variance``.
-        The functions `coefficients`, `eigenvalues` and `explained_variance` return other
-        statistics. A function from a release to an array is called on simulated releases without
-        denoising.
+        Name ``mean``, ``variance``, ``covariance``, ``correlation``, ``eigenvalues`` or
+        ``explained variance``. The functions `coefficients`, `eigenvalues` and
+        `explained_variance` return other statistics. A function from a release to an array is
+        called on simulated releases without denoising.
 
     level : float, default 0.95
         Nominal coverage of each interval, between 0 and 1.
@@ -318,7 +320,8 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    return release.noise is not None and len(release.columns) <= MAX_DEFAULT_FEATURES
+    known = release.noise is not None or record.sums_of(release) is not None
+    return known and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -364,7 +367,7 @@ def several_intervals(
     Raises
     ------
     NotReleasedError
-        The release has no noise distribution, holds the trace only, or lacks an intercept.
+        The release has no noise distribution or no intercept, or it does not hold the statistics.
     ReleaseError
         A name is unknown, or `level` is not between 0 and 1.
 
@@ -386,6 +389,8 @@ def several_intervals(
     check("level", level, Probability, ReleaseError)
     draws = reading_generator(generator)
     asked = [statistic_named(statistic) for statistic in statistics]
+    if not all(getattr(one, "of_columns", False) for one in asked):
+        record.refuse(record.matrix_reason(release))
     if for_clipped_rows:
         ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
     else:

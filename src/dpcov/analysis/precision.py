@@ -19,7 +19,8 @@ from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, repeated_releases
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
+from dpcov.estimate.repeated import repeated_releases
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -135,7 +136,18 @@ class SparsePrecision(Result):
 
     @property
     def edges(self) -> list[Edge]:
-        """Edges of the graph, in descending order of the absolute partial correlation."""
+        """Edges of the graph, in descending order of the absolute partial correlation.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> len(dpcov.precision(release, alpha=0.1).edges) <= 1
+        True
+
+        """
         rows, columns = np.nonzero(np.triu(self.partial_correlations, 1))
         strengths = self.partial_correlations[rows, columns]
         order = np.argsort(-np.abs(strengths), kind="stable")

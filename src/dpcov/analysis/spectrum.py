@@ -13,6 +13,7 @@ from dpcov.core.entropy import reading_generator
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import Table, rows_of
 from dpcov.estimate import Estimate
+from dpcov.published import record
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -124,6 +125,7 @@ def noisy_spectrum(
         The release has no intercept, holds the trace only, or its denoised matrix is 0.
 
     """
+    record.refuse(release.not_released)
     estimate = Estimate.required(release)
     noisy = estimate.complete(estimate.counted(release.noisy()))
     count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
@@ -143,15 +145,15 @@ def _eigenvalues(matrix: Matrix) -> Vector:
 
 
 def _floor(estimate: Estimate, generator: np.random.Generator | None) -> float | None:
-    record = estimate.record
-    if record.noise is None:
+    made = estimate.record
+    if made.noise is None:
         return None
     draws = reading_generator(generator)
-    law = record.noise.rescaled(record.lattice.step**2)
+    law = made.noise.rescaled(made.lattice.step**2)
     p = len(estimate.encoded)
-    away = estimate.encoded / record.intercept()
+    away = estimate.encoded / made.intercept()
     centring = np.column_stack([np.eye(p), -away])
     count = FEW_FLOOR_DRAWS if p > MAX_FLOOR_FEATURES else FLOOR_DRAWS
-    noises = (estimate.complete_errors(record.unmapped(law.simulate(draws))) for _ in range(count))
+    noises = (estimate.complete_errors(made.unmapped(law.simulate(draws))) for _ in range(count))
     tops = [float(np.linalg.eigvalsh(centring @ noise @ centring.T)[-1]) for noise in noises]
     return float(np.quantile(tops, CONFIDENCE_LEVEL, method="higher")) / estimate.count

@@ -138,6 +138,9 @@ def _option(option: Option, default: object) -> Any:
     """Return the annotation from which typer builds the option."""
     kind: Any = Literal[option.choices] if option.choices else option.kind
     offered = None if option.completes is None else getattr(completions, option.completes)
+    if not option.flag.startswith("-"):
+        named = typer.Argument(metavar=option.flag, help=option.help, autocompletion=offered)
+        return Annotated[kind | None if default is None else kind, named]
     stated = typer.Option(option.flag, help=option.help, autocompletion=offered, min=option.least)
     return Annotated[kind | None if default is None else kind, stated]
 

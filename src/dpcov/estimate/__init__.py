@@ -6,15 +6,15 @@ estimate uses the published numbers and the schema only, so it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcov.core.entropy import reading_generator
-from dpcov.denoise import Method, denoise, second_moment
+from dpcov.denoise import denoise, second_moment
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.projection import positive
 from dpcov.denoise.structure import Structure
@@ -23,6 +23,7 @@ from dpcov.estimate import missing
 from dpcov.estimate.coherent import coherent_moments
 from dpcov.estimate.errors import (
     ERROR_DRAWS,
+    MIN_DIRECTION_SNR,
     MIN_ERROR_DRAWS,
     ROUNDING_SEED,
     Directions,
@@ -31,16 +32,15 @@ from dpcov.estimate.errors import (
 )
 from dpcov.estimate.rounding import RoundingErrors, is_finer_than_noise
 from dpcov.estimate.sampling import simulated_rows, weighted_errors
+from dpcov.estimate.sums import SumsErrors, moment_of_sums
 from dpcov.published import record as published
-from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
+from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.published.record import CountEstimate
-from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
     from dpcov.published.record import Record
 
-R = TypeVar("R", bound="Record")
 ESTIMATE = "estimate"  # name in `Record.memory`
 # Number of simulated errors of the count and of the means. Source: not recorded.
 COUNT_ERROR_DRAWS = 50
@@ -125,7 +125,20 @@ class Estimate:
     def has_count(self) -> bool:
         """True if the release contains the number of rows, either exactly or with noise."""
         known = self.record.row_count is not None or self.record.find(NoisyCount) is not None
-        return known or published.moments_reason(self.record) is None
+        return known or published.means_reason(self.record) is None
+
+    @property
+    def count_deviation(self) -> float | None:
+        """Standard deviation of the noise in the number of rows.
+
+        None if the number is public or not released, or if the noise distribution is unknown.
+        """
+        record = self.record
+        if record.row_count is not None or not self.has_count:
+            return None
+        if (best := CountEstimate.of(record)) is not None:
+            return best.deviation
+        return None if record.noise is None else self.noise_deviations[0]
 
     def counted(self, moment: Matrix) -> Matrix:
         """Return a second moment whose row count is the best estimate of the number of rows.
@@ -172,14 +185,26 @@ class Estimate:
         return second_moment(self.record)
 
     @cached_property
+    def moment(self) -> Matrix:
+        """Second moment from which means and variances follow, shape (d, d).
+
+        It is `second_moment`, or the second moment of uncorrelated features if the release holds
+        sums in place of a matrix.
+        """
+        if (sums := published.sums_of(self.record)) is None:
+            return self.second_moment
+        return moment_of_sums(self.record, sums, None if self.record.denoise == "none" else 0.0)
+
+    @cached_property
     def raw(self) -> tuple[Vector, Matrix]:
         """Means, shape (p,), and covariances, shape (p, p), before they become coherent.
 
-        The covariances follow from the Schur complement of the intercept. Both are encoded.
+        The covariances follow from the Schur complement of the intercept. Both are encoded. If the
+        release holds sums, only the variances describe the table.
         """
         record = self.record
-        published.refuse(record.not_released)
-        moment, gaps = self.second_moment, missing.has_gaps(record.schema)
+        published.refuse(published.means_reason(record))
+        moment, gaps = self.moment, missing.has_gaps(record.schema)
         if gaps:
             moment = self.complete(self.counted(moment))
         sums, corner = moment[:-1, -1], moment[-1, -1]
@@ -258,26 +283,33 @@ class Estimate:
         return self.centers + self.scales * self.encoded
 
     @cached_property
+    def variances(self) -> Vector:
+        """Variances in the squared units of the data, shape (p,)."""
+        return np.diag(self.coherent[1]) * self.scales**2
+
+    @cached_property
     def covariance(self) -> Matrix:
         """Positive semidefinite covariance of the encoded features, shape (p, p)."""
+        published.refuse(self.record.not_released)
         return positive(self.coherent[1])
 
     @cached_property
     def correlation(self) -> Matrix:
         """Correlations of the features, shape (p, p), with 0 beside a variance that is 0."""
-        return _correlation(self.coherent[1])
+        published.refuse(self.record.not_released)
+        return correlation_of(self.coherent[1])
 
     @property
     def uninformative(self) -> bool:
         """True if no correlation rises above the noise, so that all correlations are 0.
 
-        The property is also True if the release holds the trace only. It is False if the release
-        contains no correlations for another reason.
+        The property is also True if the release holds a trace and no matrix. It is False if the
+        release contains no correlations for another reason.
         """
         record = self.record
         if record.published is None or record.not_released is not None:
-            return record.published is None
-        correlation = _correlation(self.raw[1])
+            return record.published is None and record.find(NoisyTrace) is not None
+        correlation = correlation_of(self.raw[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
     @property
@@ -325,7 +357,7 @@ class Estimate:
         p = len(schema.variables)
         if not missing.has_gaps(schema):
             return np.full((p, p), n)
-        moment, t = self.second_moment.copy(), self.record.intercept()
+        moment, t = self.moment.copy(), self.record.intercept()
         moment[-1, -1] = n * t**2
         return np.asarray(np.clip(missing.rows_of_pairs(schema, moment, t), 0.0, n))
 
@@ -349,7 +381,7 @@ class Estimate:
     def missing_shares(self) -> dict[str, float]:
         """Fraction of rows in which each column with missingness indicators is missing."""
         record = self.record
-        if not missing.has_gaps(record.schema) or record.not_released is not None:
+        if not missing.has_gaps(record.schema) or published.means_reason(record) is not None:
             return {}
         shares = 1 - np.diag(self.rows) / self.count
         names = [record.schema.features[j].name for j in record.schema.missing_columns]
@@ -386,6 +418,8 @@ class Estimate:
 
         """
         schema, t = self.record.schema, self.record.intercept()
+        if not missing.has_gaps(schema):
+            return moments
         return missing.complete_moments(schema, moments, t, least=missing.least_rows(self.record))
 
     def complete_errors(self, errors: Array) -> Array:
@@ -404,7 +438,7 @@ class Estimate:
         """
         if not missing.has_gaps(self.record.schema):
             return errors
-        moment, step = self.second_moment, missing.DERIVATIVE_STEP
+        moment, step = self.moment, missing.DERIVATIVE_STEP
         return (self.complete(moment + step * errors) - self.complete(moment)) / step
 
     # --- Errors ---
@@ -516,10 +550,14 @@ class Estimate:
             The release has no noise distribution.
 
         """
-        published.refuse(published.law_reason(self.record))
-        center = self.noisy if alone else self.center
-        size = number_of_errors(center, draws)
-        found = self._errors(center, generator, size, alone=alone)
+        if published.sums_of(self.record) is None:
+            published.refuse(published.law_reason(self.record))
+            center = self.noisy if alone else self.center
+            size = number_of_errors(center, draws)
+            found = self._errors(center, generator, size, alone=alone)
+        else:
+            found = self._errors_of_sums(generator, draws, alone=alone)
+            size = found.draws
         if not sampling:
             return found
         own = generator.spawn(1)[0]  # separate, so that sampling does not change the noise
@@ -534,6 +572,21 @@ class Estimate:
         rounding = RoundingErrors(record, center if alone else self._limited)
         nothing = np.zeros((draws, 1, 1))
         return Errors(record, center, clip, rounding, limits, generator, draws, nothing)
+
+    def _errors_of_sums(
+        self, generator: np.random.Generator, draws: int, *, alone: bool
+    ) -> SumsErrors:
+        """Return errors of means and variances only, without sampling errors."""
+        record, sums = self.record, published.sums_of(self.record)
+        published.refuse(published.means_reason(record))
+        assert sums is not None  # noqa: S101  for type checkers; `errors` has checked it
+        # A variance below the standard deviation of its noise cannot be distinguished from 0.
+        least = MIN_DIRECTION_SNR * sums.noise.standard_deviation * record.lattice.step**2
+        center = moment_of_sums(record, sums, None if alone else least)
+        size = number_of_errors(center, draws)
+        clip, rounding = ClippingBias.of(record, center), RoundingErrors(record, center)
+        nothing = np.zeros((size, 1, 1))
+        return SumsErrors(record, center, clip, rounding, None, generator, size, nothing)
 
     def sampling_errors(self, draws: int, generator: np.random.Generator) -> Array:
         """Simulate sampling errors of the second moment.
@@ -555,7 +608,8 @@ class Estimate:
         record, pairs = self.record, None
         if missing.has_gaps(record.schema):
             pairs = self.rows / self.count
-        rows = simulated_rows(record.schema, self.encoded, self.covariance, pairs, generator)
+        covariance = positive(self.coherent[1])
+        rows = simulated_rows(record.schema, self.encoded, covariance, pairs, generator)
         rows = np.column_stack([rows, np.full(len(rows), record.intercept())])
         return weighted_errors(rows, self.count, draws, generator)
 
@@ -580,7 +634,7 @@ class Estimate:
         return of_count, np.sqrt(np.mean(means**2, axis=0))
 
 
-def _correlation(covariance: Matrix) -> Matrix:
+def correlation_of(covariance: Matrix) -> Matrix:
     """Return the correlations of a covariance, with 0 beside a variance that is 0."""
     variances = np.diag(covariance)
     flat = variances <= MIN_FEATURE_VARIANCE
@@ -589,72 +643,3 @@ def _correlation(covariance: Matrix) -> Matrix:
     correlation[flat, :] = correlation[:, flat] = 0.0
     np.fill_diagonal(correlation, 1.0)
     return np.clip(correlation, -1.0, 1.0)
-
-
-def repeated_releases(release: R, generator: np.random.Generator) -> Iterator[R]:
-    """Yield simulated releases of the denoised matrix without end.
-
-    Each simulated release has new noise with the distribution of this release, and is denoised by
-    the same method.
-
-    Parameters
-    ----------
-    release : Release
-        Release with a noise distribution.
-
-    generator : numpy.random.Generator
-        Random numbers for the noise.
-
-    Yields
-    ------
-    Release
-        Simulated release.
-
-    """
-    whole = release.mapped(second_moment(release))
-    clip = ClippingBias(release, whole)
-    units = (whole - clip.expected()) / release.lattice.step**2
-    while True:
-        yield _simulated(release, units, clip, generator)
-
-
-def _simulated(release: R, units: Matrix, clip: ClippingBias, generator: np.random.Generator) -> R:
-    """Simulate one release.
-
-    Parameters
-    ----------
-    release : Release
-        Release whose noise distribution is used.
-
-    units : ndarray, shape (d, d)
-        Second moment of the transformed rows, in squared lattice steps.
-
-    clip : ClippingBias
-        Clipping bias of the release.
-
-    generator : numpy.random.Generator
-        Random numbers for the noise.
-
-    Returns
-    -------
-    Release
-        Simulated release, denoised by the same method.
-
-    """
-    matrix = release.find(NoisyMatrix)
-    if matrix is None:
-        raise ValueError("the release has no matrix")
-    again = release
-    if (trace := release.find(NoisyTrace)) is not None:
-        value = round(float(np.trace(units)) + trace.noise.simulate(generator))
-        again = again.with_published("trace", replace(trace, value=value))
-    if (count := release.find(NoisyCount)) is not None:
-        rows = release.count() * units_per_row(release.schema)
-        value = round(rows + count.noise.simulate(generator))
-        again = again.with_published("count", replace(count, value=value))
-    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
-    drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
-    integers = np.rint(drawn * 2.0**-matrix.shift).astype(np.int64)
-    again = again.with_published("matrix", replace(matrix, units=integers))
-    method: Method = release.denoise  # type: ignore[assignment]
-    return denoise(again, method, generator=generator)

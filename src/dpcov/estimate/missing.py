@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.samplers.weighted import WeightedSum
+from dpcov.published import record
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Integers, Matrix, Vector
@@ -225,10 +226,13 @@ def least_rows(release: Record) -> float:
         Number of rows, at least 1.
 
     """
-    law = release.noise
-    if law is None:
+    law, sums = release.noise, record.sums_of(release)
+    if law is not None:
+        variance = law.diagonal_variance
+    elif sums is not None:
+        variance = sums.noise.standard_deviation**2
+    else:
         return 1.0
-    variance = law.diagonal_variance
     if isinstance(law, WeightedSum):
         parts = zip(law.weights, law.terms, strict=True)
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)

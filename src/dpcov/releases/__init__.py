@@ -20,6 +20,7 @@ from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.coherent import with_other
+from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 # Names that `dir(release)` lists, which are the stable ones.
 PUBLIC_NAMES = (
     *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
-    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("denoise", "provenance", "group", "columns", "mean", "variance", "covariance"),
     *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
     *("load", "guarantee_in_words", "not_protected", "not_released"),
 )
@@ -229,7 +230,7 @@ class Release(Record):
         Raises
         ------
         NotReleasedError
-            The release holds the trace only.
+            The release holds no second moment.
 
         See Also
         --------
@@ -298,7 +299,7 @@ class Release(Record):
         Raises
         ------
         NotReleasedError
-            The release contains no means; `not_released` gives the reason.
+            The release contains no means. The message names what it contains.
 
         See Also
         --------
@@ -316,6 +317,37 @@ class Release(Record):
 
         """
         return Estimate.of(self).means.copy()
+
+    def variance(self) -> Vector:
+        """Return the private variances of the features.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            Variances in the squared units of the data, in the order of `columns`. The divisor is
+            the number of rows n, and not n - 1. They are the diagonal of `covariance`, if the
+            release contains one.
+
+        Raises
+        ------
+        NotReleasedError
+            The release contains no variances. The message names what it contains.
+
+        See Also
+        --------
+        dpcov.intervals : Intervals for the variances.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.linspace(0, 1, 5000)[:, None]
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(abs(release.variance()[0] - 1 / 12) < 0.02)
+        True
+
+        """
+        return Estimate.of(self).variances.copy()
 
     def covariance(self) -> Matrix:
         """Return the private covariance matrix of the features.
@@ -346,6 +378,7 @@ class Release(Record):
         True
 
         """
+        record.refuse(self.not_released)
         found = Estimate.of(self)
         return found.coherent[1] * np.outer(found.scales, found.scales)
 
@@ -384,8 +417,8 @@ class Release(Record):
     def uninformative(self) -> bool:
         """True if no correlation rises above the noise, so that all correlations are 0.
 
-        The property is also True if the release holds the trace only. The property is False if the
-        release contains no correlations for another reason.
+        The property is also True if the release holds a trace and no matrix. The property is False
+        if the release contains no correlations for another reason.
 
         See Also
         --------
@@ -636,8 +669,8 @@ class Release(Record):
         """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
-        if self.not_released is None:
-            deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
+        if record.means_reason(self) is None:
+            deviations = np.sqrt(np.maximum(self.variance(), 0.0))
             figures = zip(self.columns, self.mean().tolist(), deviations.tolist(), strict=True)
             means: list[Row] = [
                 (

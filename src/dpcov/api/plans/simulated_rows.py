@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
+    from dpcov.rows.long_rows import ColumnCells
     from dpcov.rows.moment import LinearMap
 
 SINGLE_ROWS_REASON = (
@@ -98,8 +99,9 @@ class SimulatedRows(Rows):
         *,
         radius: float | None = None,
         transform: LinearMap | None = None,
+        apart: ColumnCells | None = None,
     ) -> Integers:
-        found = super().norm_counts(edges, radius=radius, transform=transform)
+        found = super().norm_counts(edges, radius=radius, transform=transform, apart=apart)
         # The rounded counts add up to the number of rows.
         sums = np.rint(np.cumsum(found) * float(self._factor)).astype(np.int64)
         return np.diff(sums, prepend=0)
@@ -118,6 +120,8 @@ def simulated_releases(
     neighbors: Neighbors,
     repeats: int,
     method: Method = "shrink",
+    *,
+    with_mu: bool = False,
 ) -> Iterator[Release]:
     """Generate denoised releases of a simulated table, with the same noise in each call.
 
@@ -141,6 +145,9 @@ def simulated_releases(
     method : str
         Method that denoises the releases.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     Yields
     ------
     Release
@@ -153,7 +160,8 @@ def simulated_releases(
 
     """
     per_row = units_per_row(source.declared)
-    laws = count.calibrated(mechanism, source.lattice(), budget, neighbors, per_row)
+    lattice = source.lattice()
+    laws = count.calibrated(mechanism, lattice, budget, neighbors, per_row, with_mu=with_mu)
     for seed in range(repeats):
         made = count.run(mechanism, source, laws, Entropy.seeded(seed))
         named = replace(made, schema=source.declared)
