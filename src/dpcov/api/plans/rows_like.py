@@ -135,10 +135,10 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
         columns, norms = lengths.long_rows(len(rows))
         which = np.linspace(0, len(rows) - 1, len(columns)).astype(int)
         along = norms / np.linalg.norm(matrix, axis=0)[columns]
-        # A long row is on the side of the center where the bounds leave room for it.
-        room = 1 - np.abs(center[columns])
+        # A long row is on the side of the center on which the bounds leave space for it.
+        margin = 1 - np.abs(center[columns])
         inwards = np.where(center[columns] > 0, -1.0, 1.0)
-        side = np.where(along > room, inwards, (-1.0) ** np.arange(len(columns)))
+        side = np.where(along > margin, inwards, (-1.0) ** np.arange(len(columns)))
         about[which, columns] = along * side
     return np.asarray(center + about)
 
