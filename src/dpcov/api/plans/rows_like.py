@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcov.api.plans.level_draws import LevelDraws
 from dpcov.estimate import Estimate
-from dpcov.estimate.sampling import pseudo_rows
+from dpcov.estimate.pseudo_rows import pseudo_rows
 from dpcov.published.column_tails import SplitHistogram
 
 if TYPE_CHECKING:
@@ -135,10 +135,10 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
         columns, norms = lengths.long_rows(len(rows))
         which = np.linspace(0, len(rows) - 1, len(columns)).astype(int)
         along = norms / np.linalg.norm(matrix, axis=0)[columns]
-        # A long row is on the side of the center on which the bounds leave space for it.
-        margin = 1 - np.abs(center[columns])
+        # A long row is on the side of the center that keeps it within the bounds.
+        space = 1 - np.abs(center[columns])
         inwards = np.where(center[columns] > 0, -1.0, 1.0)
-        side = np.where(along > margin, inwards, (-1.0) ** np.arange(len(columns)))
+        side = np.where(along > space, inwards, (-1.0) ** np.arange(len(columns)))
         about[which, columns] = along * side
     return np.asarray(center + about)
 
