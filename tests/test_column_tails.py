@@ -14,6 +14,7 @@ import dpcov
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms.adapted_map import adapted, column_cells, with_factors
+from dpcov.mechanisms.replay import Replay
 from dpcov.mechanisms.row_transform import RowTransform
 from dpcov.published.column_tails import MIN_FACTOR, SplitHistogram
 from dpcov.published.consistency import check_consistency
@@ -209,6 +210,22 @@ def test_a_file_with_damaged_counts_of_long_rows_is_refused(damage):
     damage(answer(document))
     with pytest.raises(ReleaseError):
         from_text(json.dumps(document), "file")
+
+
+def test_a_forged_factor_is_found_by_the_replay_of_the_map():
+    document = json.loads(released().to_text())
+    assert Replay.of(from_text(json.dumps(document), "file")) == Replay(known=True)
+    answer(document)["factors"][0] = 0.5
+    found = Replay.of(from_text(json.dumps(document), "file"))
+    assert found.mismatches == ("the matrix of the map",)
+
+
+def test_forged_counts_of_long_rows_are_found_by_the_replay_of_the_factors():
+    document = json.loads(released().to_text())
+    counts = answer(document)["column_counts"][0]
+    counts[-2], counts[0] = counts[0] // 2, counts[0] - counts[0] // 2 + counts[-2]
+    found = Replay.of(from_text(json.dumps(document), "file"))
+    assert found.mismatches == ("the factors of the columns",)
 
 
 def test_the_cells_of_long_rows_cost_nothing():

@@ -155,13 +155,15 @@ def _differences(
     histogram = record.find(NormHistogram)
     assert histogram is not None  # noqa: S101  for type checkers: `Replay.of` requires one
     split = histogram if isinstance(histogram, SplitHistogram) else None
+    counted = made
+    if split is not None:
+        made = adapted(counted, split, record.schema)
+    yield _map_differences(made.map, last, "")
     if split is None:
-        yield _map_differences(made.map, last, "")
         ends = bin_upper_ends(made.typical, _longest(record, last))
     else:
-        yield _cell_differences(made, split)
-        ends = bin_upper_ends(made.typical, math.sqrt(split.upper_ends[-1]))
-        made = adapted(made, split, record.schema)
+        yield _cell_differences(counted, split)
+        ends = bin_upper_ends(counted.typical, math.sqrt(split.upper_ends[-1]))
     same = len(ends) == len(histogram.upper_ends) and _close(ends, np.array(histogram.upper_ends))
     yield [] if same else ["the bins of the norm histogram"]
     if record.noise is not None:
@@ -174,8 +176,6 @@ def _differences(
             factors = with_factors(split, radius, law, squares).factors
             same = _close(np.array(factors), np.array(split.factors))
             yield [] if same else ["the factors of the columns"]
-    if split is not None:
-        yield _map_differences(made.map, last, "")
 
 
 def _cell_differences(made: RowTransform, stated: SplitHistogram) -> list[str]:
