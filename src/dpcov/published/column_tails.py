@@ -49,13 +49,13 @@ MIN_SIZE_SDS = 0.3
 # of the largest count. Source: tuned.
 MAX_SIZE_SDS, MAX_SIZE_FACTOR = 3.0, 2.0
 # Ratios s of the rows in an octave to the rows in the octave before. Source: tuned.
-TAIL_RATIOS = np.array([0.06, 0.2, 0.4, 0.65])
+OCTAVE_RATIOS = np.array([0.06, 0.2, 0.4, 0.65])
 # Prior probability that a tail is in one octave beyond the first one. Rare categories and wrong
 # values are such rows. Only clear counts overcome a small probability. Source: tuned.
 PRIOR_APART = 0.05
 # Relative distance of a true count from a candidate tail, as a standard deviation.
 # Source: tuned.
-TAIL_MODEL_RELATIVE_SD = 0.3
+CANDIDATE_RELATIVE_SD = 0.3
 # The prior fraction of columns with a tail has a beta distribution with these pseudo-counts.
 # Source: tuned.
 PRIOR_WITH_TAIL, PRIOR_COLUMNS = 0.5, 2.5
@@ -320,7 +320,7 @@ class SplitHistogram(NormHistogram):
         octaves, deviation = counts.shape[1], self.noise.standard_deviation
         largest = max(MAX_SIZE_SDS * deviation, MAX_SIZE_FACTOR * float(counts.max()))
         sizes = np.geomspace(MIN_SIZE_SDS * deviation, largest, SIZE_COUNT)
-        falling = TAIL_RATIOS[:, None] ** np.arange(octaves)
+        falling = OCTAVE_RATIOS[:, None] ** np.arange(octaves)
         beyond = np.eye(octaves)[1:]
         shapes = np.concatenate([falling, beyond])
         tails = np.concatenate([np.zeros((1, octaves)), *(size * shapes for size in sizes)])
@@ -357,7 +357,7 @@ class SplitHistogram(NormHistogram):
 
     def _likelihoods(self, counts: Matrix, tails: Matrix) -> Matrix:
         """Return relative likelihoods of the candidates for each column, shape (p, h)."""
-        variances = self.noise.standard_deviation**2 + tails + (TAIL_MODEL_RELATIVE_SD * tails) ** 2
+        variances = self.noise.standard_deviation**2 + tails + (CANDIDATE_RELATIVE_SD * tails) ** 2
         logs = np.empty((len(counts), len(tails)))
         laplace = isinstance(self.noise, ScalarLaplace)
         for j, mine in enumerate(counts):
