@@ -10,6 +10,7 @@ from typing import Any
 # a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
     "dpcov.analysis.correlation": ("nearest_correlation", "partial_correlations"),
+    "dpcov.analysis.crosstab": ("crosstab",),
     "dpcov.analysis.discriminant": ("lda",),
     "dpcov.analysis.expected": ("correlation_standard_errors",),
     "dpcov.analysis.intervals": ("intervals", "several_intervals"),
@@ -21,6 +22,7 @@ _PUBLIC = {
     "dpcov.analysis.ridge": ("ridge", "ridge_error_bound", "ridge_path"),
     "dpcov.analysis.statistics": ("coefficients", "eigenvalues", "explained_variance"),
     "dpcov.analysis.synthetic": ("sample",),
+    "dpcov.analysis.table1": ("table1",),
     "dpcov.api": ("release",),
     "dpcov.api.grouped": ("release_by",),
     "dpcov.api.plans.simulated": ("Assumptions",),
