@@ -34,10 +34,10 @@ from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.intervals import Stated, several_intervals, stated
 from dpcov.analysis.ols import ols
-from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.published.kinds import NoisyMatrix
 from results import Kept, show
 
@@ -159,7 +159,7 @@ def outcomes(
         release, statistics, LEVEL, False, for_clipped_rows=True, generator=draws
     )
     whole, short = moment(release, rows), shortened(release, rows)
-    start = starting_point(release.with_published("norms", None))
+    start = Estimate.of(release.with_published("norms", None)).noisy
     starts = [statistic.values(release, start[None])[0] for statistic in statistics]
     found = []
     for at, unit in enumerate(units(release, whole, targets)):

@@ -17,6 +17,7 @@ import pandas as pd
 
 import dpcov
 from dpcov.core.privacy import BudgetWarning
+from dpcov.estimate import Estimate
 from dpcov.releases import _correlation
 from dpcov.rows.schema import Schema
 from results import Kept, show
@@ -127,7 +128,7 @@ def errors(made: dpcov.Release, truth: tuple[Matrix, Matrix]) -> list[list[float
     both = np.ix_(present, present)
     wanted = (truth[0], truth[1], _correlation(truth[1])[both])
     found = []
-    for mean, covariance in (made._encoded(), made._coherent()):
+    for mean, covariance in (Estimate.of(made).raw, Estimate.of(made).coherent):
         figures = (mean, covariance, _correlation(covariance)[both])
         pairs = zip(figures, wanted, strict=True)
         found.append([float(np.mean((mine - real) ** 2)) for mine, real in pairs])
@@ -149,7 +150,7 @@ def measured(name: str) -> Iterator[dict[str, Any]]:
             dpcov.release(frame, schema=declared, epsilon=epsilon, seed=seed)
             for seed in range(SEEDS)
         )
-        before, after = np.mean([errors(one, exact._encoded()) for one in made], axis=0)
+        before, after = np.mean([errors(one, Estimate.of(exact).raw) for one in made], axis=0)
         for figure, old, new in zip(FIGURES, before, after, strict=True):
             sizes = {"root mean square before": float(np.sqrt(old)), "ratio": float(new / old)}
             row = {"table": name, "epsilon": epsilon, "figure": figure, "seeds": SEEDS}

@@ -73,6 +73,7 @@ def is_paper(parameter):
     return isinstance(value, str) and value in registry.PAPER_MECHANISMS
 
 
+collect_ignore_glob = ["tries/*"]  # parts of other trees, which tests/test_tries.py builds
 # A file is to take at most so many seconds of CPU, its processes included and its slow tests not.
 # CI fails above half as much again: machines differ, and each worker makes fixtures of its own.
 CPU_SECONDS, AT_MOST = 30, 45

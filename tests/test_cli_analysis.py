@@ -159,13 +159,16 @@ def test_a_covariance_is_shown_in_the_units_of_the_data(run) -> None:
     at = made.columns.index("c")
     line = re.search(r"\nc +(.*)\n", shown)
     assert line is not None
-    mean, low, high, deviation = line[1].split()
+    mean, low, high, deviation, low_deviation, high_deviation = line[1].split()
     assert mean == f"{made.mean()[at]:.5g}"
     assert deviation == f"{made.covariance()[at, at] ** 0.5:.4g}"
     reported = dpcov.intervals(made, "mean")
     assert [float(low), float(high)] == pytest.approx(
         [reported.low[at], reported.high[at]], rel=0.05
     )
+    reported = dpcov.intervals(made, "variance")
+    ends = [float(low_deviation), float(high_deviation)]
+    assert ends == pytest.approx([reported.low[at] ** 0.5, reported.high[at] ** 0.5], rel=0.01)
     assert "Intervals cover privacy noise and sampling, 95% each." in shown
     assert f"{made.covariance()[at, 0]:.4g}" in shown
 
@@ -226,8 +229,8 @@ def wide() -> Release:
         ("ridge {} --target measurement_3 --alpha 0.1", "81 features with small effects more"),
         ("lda {} --target sex --alpha 0.1", "80 features that differ less more"),
         ("precision {} --alpha 0.1", "pairs more"),
-        ("covariance {}", "5131 pairs more"),
-        ("correlation {}", "5131 pairs more"),
+        ("covariance {}", "5130 pairs more"),
+        ("correlation {}", "5130 pairs more"),
     ],
 )
 def test_tables_of_a_hundred_columns_show_the_strongest(run, wide, command, rest) -> None:
@@ -306,7 +309,7 @@ def test_bad_input_gets_one_sentence(run, line: str, advice: str) -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (lambda: without_law(null_matrix()), "is null"),
     ],

@@ -8,8 +8,9 @@ import pytest
 
 import dpcov
 from dpcov.denoise import denoise
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import coherent_moments, nearest_with_blocks
 from dpcov.releases import Release
-from dpcov.releases.coherent import coherent_moments, nearest_with_blocks
 from dpcov.rows.schema import Categorical, Numeric, Schema
 
 TABLES = 200  # 40 of them in the fast tests
@@ -90,7 +91,7 @@ def coherent_tables(seeds: range) -> set[str]:
             covariance = made.covariance() / np.outer(made.scales, made.scales)
             assert faults(made, encoded, covariance) == set(), seed
             assert np.linalg.eigvalsh(made.correlation())[0] > -1e-9
-            before |= faults(made, *made._encoded())
+            before |= faults(made, *Estimate.of(made).raw)
     return before
 
 
@@ -132,7 +133,7 @@ def test_releases_of_groups_are_coherent() -> None:
 
 def test_coherent_moments_stay_as_they_are() -> None:
     made = random_release(3)
-    mean, covariance = made._coherent()
+    mean, covariance = Estimate.of(made).coherent
     again = coherent_moments(made.schema, mean, covariance, np.ones(len(mean)))
     assert np.allclose(again[0], mean, atol=1e-12)
     assert np.allclose(again[1], covariance, atol=1e-9)
@@ -190,7 +191,7 @@ def test_the_nearest_matrix_keeps_its_blocks_and_is_semidefinite() -> None:
 
 def test_without_denoising_the_estimate_stays_as_it_is() -> None:
     made = denoise(random_release(5), "none")
-    mean, covariance = made._encoded()
+    mean, covariance = Estimate.of(made).raw
     assert np.allclose((made.mean() - made.centers) / made.scales, mean)
     assert np.allclose(made.covariance() / np.outer(made.scales, made.scales), covariance)
 
@@ -204,4 +205,4 @@ def test_columns_of_numbers_are_not_changed() -> None:
     assert all(isinstance(one, Numeric) for one in declared.encoded_columns.values())
     table = pd.DataFrame(generator.uniform(0, 1, (3000, 3)), columns=list("abc"))
     made = dpcov.release(table, schema=declared, epsilon=3.0, seed=0)
-    assert np.array_equal(made._coherent()[1], made._encoded()[1])
+    assert np.array_equal(Estimate.of(made).coherent[1], Estimate.of(made).raw[1])

@@ -14,10 +14,15 @@ from analysis_tables import (
     rescaled,
     trace_only,
     without_intercept,
+    without_law,
 )
-from dpcov import nearest_correlation, partial_correlations
-from dpcov.analysis.correlation import nearest_correlation_matrix
-from dpcov.errors import ReleaseError
+from dpcov import correlation, intervals, nearest_correlation, partial_correlations
+from dpcov.analysis.correlation import (
+    correlations,
+    different_columns,
+    nearest_correlation_matrix,
+)
+from dpcov.errors import NotReleasedError, ReleaseError
 
 FEATURES = ["a", "b", "c", "y", "group", "sex"]
 
@@ -134,7 +139,7 @@ def rank_two(moment: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],
@@ -143,3 +148,61 @@ def test_a_release_with_nothing_to_analyse_is_refused(made, message: str) -> Non
     for question in (nearest_correlation, partial_correlations):
         with pytest.raises(ReleaseError, match=message):
             question(made())
+
+
+def test_one_correlation_is_that_of_the_whole_table() -> None:
+    made = released(2.0)
+    found = correlation(made, "a", "sex=f")
+    whole, ends = made.correlation(), intervals(made, "correlation")
+    at = made.columns.index("a"), made.columns.index("sex=f")
+    assert found.correlation == whole[at]
+    assert (found.lower, found.upper) == pytest.approx((ends.low[at], ends.high[at]))
+    noise = intervals(made, "correlation", sampling=False)
+    assert (found.noise_lower, found.noise_upper) == pytest.approx((noise.low[at], noise.high[at]))
+    assert found.below_noise == noise.below_noise[at]
+    turned = correlation(made, "sex=f", "a")
+    assert turned.lower == pytest.approx(found.lower)
+    narrow = correlation(made, "a", "sex=f", level=0.5)
+    assert found.lower < narrow.lower < narrow.upper < found.upper
+    assert "Correlation of a and sex=f" in found.summary()
+    assert list(found.document()) == [
+        "first", "second", "correlation", "lower", "upper", "noise_lower", "noise_upper", "level",
+        "below_noise",
+    ]  # fmt: skip
+
+
+def test_one_correlation_below_the_noise_level_is_marked() -> None:
+    found = correlation(released(0.02), "a", "c")
+    assert found.below_noise
+    assert "is below the noise level, because the 95% interval" in found.summary()
+    unknown = correlation(without_law(released()), "a", "c")
+    assert (unknown.lower, unknown.noise_upper, unknown.below_noise) == (None, None, None)
+    assert "The expected error is unknown" in unknown.summary()
+
+
+def test_one_correlation_needs_two_features() -> None:
+    made = released()
+    for names, message in (
+        (("a", "a"), "Choose two different features"),
+        (("a", "sex"), "column of categories. Choose one of its levels: sex=m, sex=f"),
+        (("aa", "b"), "There is no feature"),
+    ):
+        with pytest.raises(ReleaseError, match=message):
+            correlation(made, *names)
+    with pytest.raises(ReleaseError, match="level"):
+        correlation(made, "a", "b", level=2.0)
+    with pytest.raises(NotReleasedError):
+        correlation(trace_only(), "a", "b")
+
+
+def test_pairs_of_levels_of_one_column_are_no_findings() -> None:
+    made = released()
+    listed = correlations(made).tables()[-1]
+    names = [name for name, _ in listed.rows]
+    assert "group=u - group=v" not in names
+    assert "sex=m - sex=f" not in names
+    assert "group=u - sex=m" in names
+    i, _ = different_columns(made)
+    assert len(listed.rows) == len(i) == 36 - 3 - 1
+    whole = correlations(made).document()["correlation"]  # the file keeps all pairs
+    assert whole.shape == (9, 9)

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.analysis.intervals import intervals
-from dpcov.analysis.noise_warnings import deviations
-from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings
 from dpcov.api.request import Request
@@ -25,6 +23,7 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussia
 from dpcov.core.samplers.discrete import MAX_SCALE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
+from dpcov.estimate import Estimate
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
 from dpcov.mechanisms.count import COUNT_EPSILON_SHARE, COUNT_RHO_SHARE
 from dpcov.published.record import CountEstimate
@@ -500,7 +499,7 @@ def test_without_an_intercept_the_count_is_still_reported():
 def test_the_stated_deviation_of_the_count_is_that_of_both_figures(mechanism):
     made = released(rho=0.1, epsilon=None, mechanism=mechanism)
     best = CountEstimate.of(made)
-    assert deviations(made)[0] == best.deviation
+    assert Estimate.of(made).noise_deviations[0] == best.deviation
     errors = [
         CountEstimate.of(
             released(seed=s, rho=0.1, epsilon=None, mechanism=mechanism, denoise="none")
@@ -528,11 +527,11 @@ def test_intervals_of_means_cover_with_the_best_count_in_the_corner(asked):
 
 def test_plausible_moments_of_mapped_rows_move_with_the_count_as_their_own_moment_does():
     made = released(TABLE / 10 + 0.85, rho=0.5, epsilon=None)
-    plausible = PlausibleMoments(made, sampling=False, generator=simulation_generator(1))
+    plausible = Estimate.of(made).errors(sampling=False, generator=simulation_generator(1))
     t = made.intercept()
     corner = made.mapped(plausible.center)[-1, -1]
     assert corner == pytest.approx(CountEstimate.of(made).value * t**2)
-    spread = np.concatenate(list(plausible.errors()))[:, -1, -1].std() / t**2
+    spread = np.concatenate(list(plausible.batches()))[:, -1, -1].std() / t**2
     assert spread == pytest.approx(CountEstimate.of(made).deviation, rel=0.2)
 
 

@@ -513,6 +513,39 @@ def test_a_batch_of_sqlite_is_bounded(sqlite_file):
     assert max(batch.num_rows for batch in source.batches(["visits"])) <= sqlite.BATCH_ROWS
 
 
+BLANKS = pa.table(
+    {
+        "x": ["1", "\u00a02\u00a0", " 3", "\u22124", "1\u00a0000", "1\u2009000", "\u30005", None],
+        "c": ["a", "\u00a0a", "a\u00a0", "b\u2009", "\u3000b", "a b", "a\u00a0b", None],
+    }
+)
+BLANKS_SCHEMA = Schema.parse(
+    {"columns": {"x": numeric(-10, 2000, missing="level"), "c": categorical("a", "b", "a b")}}
+)
+
+
+def test_blanks_and_minus_signs_of_unicode_mean_the_same_in_a_database(postgres, tmp_path):
+    with sqlite3.connect(tmp_path / "blanks.sqlite") as db:
+        db.execute("CREATE TABLE blanks (x TEXT, c TEXT)")
+        rows = zip(*(column.to_pylist() for column in BLANKS.columns), strict=True)
+        db.executemany("INSERT INTO blanks VALUES (?, ?)", rows)
+    db.close()
+    with postgres_connection(postgres) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("blanks", BLANKS)
+        connection.commit()
+    expected = moment(BLANKS, BLANKS_SCHEMA)
+    for table in (
+        DatabaseTable(postgres, "blanks"),
+        DatabaseTable(tmp_path / "blanks.sqlite", "blanks"),
+    ):
+        assert same(moment(table, BLANKS_SCHEMA), expected)
+    numbers, levels = ["1", "2", "3", "-4", None, None, "5", None], ["a", "a", "a", "b", "b", "a b"]
+    plain = pa.table({"x": numbers, "c": [*levels, None, None]})  # a level is "a b" with a blank
+    assert same(moment(plain, BLANKS_SCHEMA), expected)
+    wrong = pa.table({"x": numbers, "c": [*levels, "a b", None]})  # control
+    assert not same(moment(wrong, BLANKS_SCHEMA), expected)
+
+
 def test_the_commands_and_the_view_of_the_page_run_on_a_server(postgres, tmp_path, monkeypatch):
     page = (Path(__file__).parents[1] / "docs" / "how-to" / "databases.md").read_text("utf-8")
     (schema,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)

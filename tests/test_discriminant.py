@@ -130,7 +130,7 @@ def test_without_a_noise_law_alpha_has_to_be_given() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],

@@ -1,5 +1,6 @@
 """The site is short, names only what exists, and hides no command from the tests."""
 
+import inspect
 import json
 import re
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import dpcov
 from dpcov.api import plans
 from dpcov.mechanisms import RETIRED_MECHANISMS
 
@@ -126,3 +128,23 @@ def test_one_paragraph_says_which_names_are_stable_and_that_the_others_are_priva
     assert all(f"`{name}`" in paragraph for name in PUBLIC - {"dpcov", "dpcov.plot"})
     assert "All other modules are private" in paragraph
     assert len(paragraph.split()) < 100
+
+
+def returned(owner):
+    """Yield the class names in the annotations of what public functions and methods return."""
+    functions = [owner] if inspect.isfunction(owner) else []
+    if inspect.isclass(owner):
+        found = [getattr(value, "__func__", value) for value in vars(owner).values()]
+        functions = [one for one in found if inspect.isfunction(one) and one.__name__[0] != "_"]
+    for function in functions:
+        yield from re.findall(r"\b[A-Z]\w+", str(function.__annotations__.get("return", "")))
+
+
+def test_the_reference_lists_the_classes_that_public_functions_return():
+    listed = {name.rsplit(".", 1)[1] for name in tables.RESULTS}
+    known = {"Any", "None", "Matrix", "Self", "Budget", "True", "False"}  # no results
+    owners = [getattr(dpcov, name) for name in dpcov.__all__ if name not in ("Release", "Schema")]
+    named = {name for owner in owners for name in returned(owner)}
+    assert {"OLS", "Plan", "Account", "Chain", "Statistic"} <= named  # control: names are found
+    assert named - known - listed - set(dpcov.__all__) - {"Table"} == set()
+    assert {"OLS", "PCA", "Plan"} <= listed

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import figures
+from changed_trees import changed_copy, kept_layers, passed
 from shell_commands import shell
 
 ROOT = Path(__file__).parents[1]
@@ -27,16 +27,9 @@ def test_what_is_linked_is_there(page):
 @pytest.fixture(scope="module")
 def changed_tree(tmp_path_factory):
     """Return a copy of the folders, with the commits of CONTRIBUTING.md applied."""
-    tree = tmp_path_factory.mktemp("tree")
-    for folder in ("src", "tests", "trust", "benchmarks", "tools"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.pyc"))
-    shutil.copy(ROOT / "pyproject.toml", tree)
     commits = re.findall(r"^```diff\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
     assert len(commits) == 3
-    for number, commit in enumerate(commits):
-        (tree / f"{number}.diff").write_text(commit)
-        shell(f"GIT_DIR=none git apply --whitespace=error {number}.diff", tree)
-    return tree
+    return changed_copy(tmp_path_factory.mktemp("tree"), commits)
 
 
 # Test files of each commit, a pattern for the tests that concern it, and their smallest number.
@@ -48,14 +41,7 @@ BATTERY = [
 
 
 def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
-    files, words, _ = zip(*BATTERY, strict=True)
-    wanted = "|".join(words).replace("|", " or ")
-    line = f"-m pytest -v -p no:cacheprovider {' '.join(files)} -k '{wanted}'"
-    reported = shell(f"PYTHONPATH=src {shlex.quote(sys.executable)} {line}", changed_tree)
-    passed = [line for line in reported.splitlines() if " PASSED" in line]
-    for tests, word, least in BATTERY:
-        own = [line for line in passed if line.startswith(tuple(tests.split()))]
-        assert len([line for line in own if re.search(word, line)]) >= least, tests
+    passed(changed_tree, BATTERY)
 
 
 CHANGED = re.findall(r"^\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
@@ -80,9 +66,7 @@ def test_the_new_files_of_contributing_pass_the_prose_check(changed_tree):
 
 def test_the_commits_of_contributing_keep_to_the_layers(changed_tree):
     pytest.importorskip("importlinter", reason="import-linter is not installed (make lint)")
-    code = "from importlinter.cli import lint_imports_command as run; run()"
-    line = f'PYTHONPATH=src {sys.executable} -c "{code}" --no-cache --no-logo'
-    assert "0 broken" in shell(line, changed_tree)
+    assert kept_layers(changed_tree)
 
 
 def test_contributing_is_short_and_lists_the_packages_in_the_order_of_their_layers():

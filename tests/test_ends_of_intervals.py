@@ -26,10 +26,10 @@ from dpcov.analysis.intervals import (
     _Slopes,
     stated,
 )
-from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.scalars import ScalarGaussian
+from dpcov.estimate import Estimate
 from dpcov.releases import Release
 from rounds_for_tests import changed
 from tables_for_tests import correlated
@@ -203,8 +203,10 @@ def test_intervals_are_so_many_deviations_wide_within_their_limits(level: float)
 def test_stated_deviations_are_those_of_plausible_errors() -> None:
     release = made()
     (one,) = stated(release, [statistic_named("mean")], False, simulation_generator(1))
-    truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=300)
-    sums = np.concatenate(list(truths.errors()))[:, :-1, -1]
+    truths = Estimate.of(release).errors(
+        sampling=False, generator=simulation_generator(1), draws=300
+    )
+    sums = np.concatenate(list(truths.batches()))[:, :-1, -1]
     count = truths.center[-1, -1] / release.intercept() ** 2
     moved = sums / release.intercept() / count
     assert one.deviations == pytest.approx(np.sqrt(np.mean(moved**2, axis=0)), rel=0.1)

@@ -381,7 +381,7 @@ BELOW_NOISE: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
 @BY_NAME
 def test_an_estimator_below_the_noise_level_keeps_its_release_and_warns(estimator: Any) -> None:
     drowned = clone(estimator).set_params(**BELOW_NOISE)
-    with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
+    with pytest.warns(NullModelWarning, match="a noisy trace, because.*null model") as caught:
         drowned.fit(ROWS[:20], TARGET[:20])
     assert [one.filename for one in caught] == [__file__]
     assert drowned.release_.published is None
@@ -407,7 +407,7 @@ def test_a_release_below_the_noise_is_warned_of(
 
 def test_a_covariance_that_was_not_released_is_0_about_the_midpoints() -> None:
     model = PrivateCovariance(bounds=([0, -4, -1], [2, 4, 3]), **BELOW_NOISE)
-    with pytest.warns(NullModelWarning, match="trace only"):
+    with pytest.warns(NullModelWarning, match="a noisy trace, because"):
         model.fit(ROWS[:20])
     assert model.location_.tolist() == [1, 0, 1]
     assert not model.covariance_.any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ import pytest
 
 import dpcov
 from dpcov import correlation_standard_errors
-from dpcov.analysis.correlation import correlations
-from dpcov.analysis.expected import correlation_errors, repeated, silent
+from dpcov.analysis.correlation import correlation_errors, correlations
+from dpcov.analysis.intervals import Stated
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
+from dpcov.estimate import Estimate, repeated_releases
 from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
@@ -105,7 +105,7 @@ def test_the_expected_error_is_symmetric_and_costs_nothing() -> None:
 def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
     few = {"lower": -1, "upper": 1, "epsilon": 0.01}
     trace_alone = dpcov.release(DATA[:20], neighbors="replace-one", **few)
-    with pytest.raises(NotReleasedError, match="trace only"):
+    with pytest.raises(NotReleasedError, match="a noisy trace, because"):
         correlation_standard_errors(trace_alone)
     made = [dpcov.release(DATA[:20], seed=seed, **few) for seed in range(10)]
     closed = [release for release in made if release.uninformative]
@@ -133,8 +133,8 @@ def test_a_correlation_that_may_be_anything_is_not_stated_as_exact() -> None:
 
 def test_without_a_spread_it_may_be_any_of_minus_1_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = np.full(15, np.nan)
-    nothing = SimpleNamespace(values=np.ones(15), deviations=unknown)
-    monkeypatch.setattr("dpcov.analysis.expected.stated", lambda *_, **__: [nothing])
+    nothing = Stated(np.ones(15), unknown, unknown, np.ones(15, bool), (-1.0, 1.0))
+    monkeypatch.setattr("dpcov.analysis.correlation.stated", lambda *_, **__: [nothing])
     errors = correlation_standard_errors(repeats(1)[0])
     assert errors is not None
     assert errors[BELOW] == pytest.approx(1 / np.sqrt(3))
@@ -174,7 +174,7 @@ def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
     request_: dict[str, Any],
 ) -> None:
     made = dpcov.release(DATA, lower=-1, upper=1, seed=1, **request_)
-    again = list(itertools.islice(repeated(made, simulation_generator(1)), 400))
+    again = list(itertools.islice(repeated_releases(made, simulation_generator(1)), 400))
     whole = made.mapped(made.second_moment())
     assert {one.denoise for one in again} == {made.denoise}
     assert made.denoise == "none" or all(one.denoised is not None for one in again)
@@ -211,7 +211,7 @@ def test_what_the_clip_is_drawn_to_have_taken_is_left_out(monkeypatch: pytest.Mo
     drawn, more = 0.1 * np.diag(np.diag(whole)), 0.3 * whole
     monkeypatch.setattr(ClippingBias, "draw_shape_error", lambda *_: drawn)
     monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: more)
-    again = next(repeated(quiet, simulation_generator(1))).noisy_mapped()
+    again = next(repeated_releases(quiet, simulation_generator(1))).noisy_mapped()
     left = whole - ClippingBias(made, whole).expected() - drawn - more
     assert again == pytest.approx(left, abs=1e-6 * np.abs(whole).max())
 
@@ -221,17 +221,17 @@ def test_the_count_of_weighted_rows_is_repeated_in_its_units() -> None:
     schema = Schema.parse({"columns": columns, "weight": {"column": "w", "maximum": 2.0}})
     table = pd.DataFrame(DATA, columns=list(columns)).assign(w=1.5)
     made = dpcov.release(table, schema=schema, epsilon=1.0, seed=1, mechanism="matrix-laplace")
-    again = next(repeated(made, simulation_generator(1)))
+    again = next(repeated_releases(made, simulation_generator(1)))
     assert again.find(NoisyCount) is not None
     rows = again.find(NoisyCount).value / units_per_row(schema)
     assert rows == pytest.approx(made.count(), rel=0.02)
     assert rows == pytest.approx(0.75 * len(DATA), rel=0.02)
 
 
-def test_what_has_no_law_is_not_repeated() -> None:
+def test_what_has_no_law_is_not_repeated_releases() -> None:
     made = dpcov.release(DATA, lower=-1, upper=1, epsilon=1.0)
     with pytest.raises(ValueError, match="no matrix"):
-        next(repeated(changed(made, noise=None), simulation_generator(1)))
+        next(repeated_releases(changed(made, noise=None), simulation_generator(1)))
 
 
 def test_silence_is_for_the_noise_where_there_is_any() -> None:
@@ -240,13 +240,13 @@ def test_silence_is_for_the_noise_where_there_is_any() -> None:
     alone = dpcov.release(DATA[:20], neighbors="replace-one", **asked)
     nothing = clear.with_denoised("shrink", np.diag(np.diag(clear.second_moment())))
     assert nothing.uninformative
-    assert [silent(one) for one in (clear, alone, nothing)] == [
+    assert [Estimate.of(one).hides_correlations for one in (clear, alone, nothing)] == [
         False,
         False,
         True,
     ]  # `alone` is refused
-    assert not silent(changed(nothing, noise=None))
-    assert not silent(changed(clear, noise=None))
+    assert not Estimate.of(changed(nothing, noise=None)).hides_correlations
+    assert not Estimate.of(changed(clear, noise=None)).hides_correlations
 
 
 def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(

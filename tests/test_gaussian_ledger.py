@@ -9,6 +9,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,11 @@ from dpcov.api.about import source_name
 from dpcov.api.grouped import budget_of_level, release_by
 from dpcov.api.ledger import About, Ledger, LedgerWarning
 from dpcov.core.accounting import drawn_mu_squared, root_up
+from dpcov.core.entropy import Entropy
 from dpcov.core.ledger_rule import Count
-from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import (
     BudgetError,
     BudgetExceededError,
@@ -34,8 +39,11 @@ from dpcov.errors import (
     MechanismError,
     OutputError,
 )
+from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.published.kinds import NoisyCount, NoisySums
+from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
+from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.sql import DatabaseTable
 from tables_for_tests import of, write_people
 
@@ -155,8 +163,7 @@ def test_a_grouped_release_is_counted_once(path: Path, neighbors: Neighbors) -> 
         {"epsilon": 0.5},
         {"epsilon": 0.5, "mechanism": "matrix-laplace"},
         {"epsilon": 0.5, "delta": 1e-8, "mechanism": "matrix-laplace"},
-        {"epsilon": 0.5, "delta": 1e-8, "mechanism": "adaptive-gaussian"},
-        {"rho": 0.01, "mechanism": "separate-gaussian"},
+        {"rho": 0.01, "mechanism": "additive-wishart"},
         {"epsilon": 0.5, "delta": 1e-8, "mechanism": "stable-covariance"},
     ],
     ids=str,
@@ -168,6 +175,96 @@ def test_what_has_no_mu_is_refused_with_a_remedy(path: Path, asked: dict[str, An
     remedy = "--pure" if "delta" not in asked and "rho" not in asked else "--count sums"
     assert remedy in str(refused.value)
     assert not ledger.account().entries
+
+
+WITH_MU = {
+    *("standardized", "gaussian"),
+    *("separate-gaussian", "adaptive-gaussian", "preconditioned", "heavy-tailed"),
+}
+# Options of mechanisms with a mu that change which noise they draw.
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "gaussian": [{}, {"radius": "private"}],
+    "separate-gaussian": [{}, {"values": "eigenvalues", "radius": "private"}],
+    "adaptive-gaussian": [{}, {"by": "separate-gaussian"}],
+    "heavy-tailed": [{}, {"variant": "naive"}, {"radii": "theory", "condition": 2.0}],
+}
+OF_PAPERS = [
+    pytest.param(name, options, id=f"{name}-{options}")
+    for name in sorted(WITH_MU)
+    for options in VARIANTS.get(name, [{}])
+]
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - WITH_MU))
+def test_a_mechanism_without_a_mu_is_refused_before_it_spends(path: Path, name: str) -> None:
+    ledger = Ledger.create(path, WHOLE)
+    asked: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-8, "mechanism": name}
+    words = f"The noise of the mechanism {name} has no mu.*Nothing was spent"
+    with pytest.raises(MechanismError, match=words):
+        dpcov.release(table(), ledger=ledger, **asked, **BOUNDS)
+    assert not ledger.account().entries
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize("neighbors", list(Neighbors))
+@pytest.mark.parametrize(("name", "options"), OF_PAPERS)
+def test_a_mechanism_with_gaussian_rounds_only_has_a_mu(
+    path: Path, name: str, options: dict[str, Any], neighbors: Neighbors
+) -> None:
+    ledger = Ledger.create(path, WHOLE, neighbors=neighbors)
+    asked = {"mechanism": name, "neighbors": neighbors, "ledger": ledger, **options, **BOUNDS}
+    dpcov.release(table(), epsilon=0.5, delta=1e-8, **asked)
+    dpcov.release(table(), rho=0.01, **asked)
+    first, second = ledger.account().entries
+    assert first.mu == mu_of(0.5, 1e-8)
+    assert second.mu == pytest.approx(0.02**0.5, rel=1e-12)
+    with pytest.raises(BudgetExceededError):
+        dpcov.release(table(), epsilon=1.0, delta=1e-6, **asked)
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize(("name", "options"), OF_PAPERS)
+def test_each_variance_of_a_mechanism_with_a_mu_is_larger_by_8(
+    name: str, options: dict[str, Any]
+) -> None:
+    """The plain noise costs rho exactly, so the larger noise has mu^2 = 2 rho before rounding."""
+    mechanism, lattice = mechanism_named(name, **options), Lattice(3, 1.0, 0.3)
+    asked = lattice, ZCDP(0.01), Neighbors.ADD_REMOVE
+    plain, larger = mechanism.calibrate(*asked), mechanism.calibrate_gaussian(*asked)
+    assert (plain.mu_squared, larger.mu_squared) == (None, Fraction("0.02"))
+    found, wanted = variances(larger), variances(plain)
+    assert [one - other for one, other in zip(found, wanted, strict=True)] == [8] * len(found)
+
+
+@pytest.mark.papers
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("preconditioned", {}), *(("heavy-tailed", options) for options in VARIANTS["heavy-tailed"])],
+    ids=str,
+)
+def test_the_last_round_after_pilot_queries_has_the_larger_noise_too(
+    name: str, options: dict[str, Any]
+) -> None:
+    """These mechanisms calibrate the last round when the number of pilot queries is known."""
+    values = np.random.default_rng(0).normal(scale=0.1, size=(5000, 2)).clip(-1, 1)
+    rows = open_rows(values, Schema.from_bounds(-1, 1, ("a", "b")), threads=1)
+    mechanism = mechanism_named(name, **options)
+    asked = rows.lattice(), ZCDP(0.4), Neighbors.ADD_REMOVE
+    plain, larger = mechanism.calibrate(*asked), mechanism.calibrate_gaussian(*asked)
+    drawn = [mechanism.run(rows, laws, Entropy.seeded(1)).noise for laws in (larger, plain)]
+    assert drawn[0].variance - drawn[1].variance == 8
+
+
+def variances(laws: Any) -> list[Fraction]:
+    """Return the variances of all Gaussian noise in a calibration."""
+    if isinstance(laws, ScalarGaussian | GaussianOrthogonal):
+        return [laws.variance]
+    if isinstance(laws, tuple):
+        return [one for part in laws for one in variances(part)]
+    if is_dataclass(laws) and not isinstance(laws, Guarantee):
+        return variances(tuple(getattr(laws, part.name) for part in fields(laws)))
+    return []
 
 
 @pytest.mark.parametrize("budget", [PureDP(0.1), ZCDP(0.001), ApproxDP(0.1, 1e-9)], ids=str)

@@ -13,8 +13,8 @@ import pytest
 
 import dpcov
 from analysis_tables import schema, table, trace_only, without_intercept
+from dpcov.analysis.correlation import correlation_standard_errors
 from dpcov.analysis.declared import commands, sections
-from dpcov.analysis.expected import correlation_standard_errors
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.analysis.summary import summary
 from dpcov.errors import NotReleasedError
@@ -46,8 +46,8 @@ def trace_of_persons() -> Release:
 
 
 KINDS: dict[str, tuple[Callable[[], Release], str]] = {
-    "trace": (trace_only, "holds the trace only"),
-    "trace of persons": (trace_of_persons, "holds the trace only"),
+    "trace": (trace_only, "a noisy trace, because"),
+    "trace of persons": (trace_of_persons, "a noisy trace, because"),
     "directions": (few_directions, "2 of 10 directions"),
     "no intercept": (without_intercept, "without an intercept"),
 }
@@ -121,11 +121,11 @@ def test_counts_are_refused_where_they_are_private_and_not_released() -> None:
 
 def test_second_moments_are_refused_of_a_trace_alone() -> None:
     for question in (Release.noisy, Release.second_moment):
-        with pytest.raises(NotReleasedError, match="trace only"):
+        with pytest.raises(NotReleasedError, match="a noisy trace, because"):
             question(trace_only())
         assert question(few_directions()).shape == (10, 10)
         assert question(without_intercept()).shape == (9, 9)
-    with pytest.raises(NotReleasedError, match="trace only"):
+    with pytest.raises(NotReleasedError, match="a noisy trace, because"):
         trace_only().to_frame("second_moment")
 
 

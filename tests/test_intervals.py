@@ -14,10 +14,10 @@ import dpcov
 from dpcov import coefficients, eigenvalues, explained_variance, intervals, several_intervals
 from dpcov.analysis.intervals import ROUNDING_NOTE, _bias, _percentiles
 from dpcov.analysis.ols import ols
-from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.sampling import pseudo_rows
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from rounds_for_tests import changed
@@ -334,8 +334,8 @@ def test_a_function_below_the_noise_level_is_not_trusted() -> None:
 def test_a_public_count_carries_no_noise() -> None:
     for neighbors, free in (("replace-one", True), ("add-remove", False)):
         release = made(neighbors=neighbors)
-        truths_ = PlausibleMoments(release, sampling=False, generator=simulation_generator(1))
-        errors = np.concatenate(list(truths_.errors()))
+        truths_ = Estimate.of(release).errors(sampling=False, generator=simulation_generator(1))
+        errors = np.concatenate(list(truths_.batches()))
         assert np.all(errors[:, -1, -1] == 0) == free
         exactly = truths_.center[-1, -1] / release.intercept() ** 2
         assert (abs(exactly - len(DATA)) < 1e-6) == free
@@ -407,5 +407,5 @@ def test_impossible_requests_are_refused() -> None:
     with pytest.raises(ReleaseError, match="no known distribution"):
         intervals(changed(release, noise=None), "mean")
     alone = made(DATA[:20], epsilon=0.01, neighbors="replace-one")
-    with pytest.raises(ReleaseError, match="trace only"):
+    with pytest.raises(ReleaseError, match="a noisy trace, because"):
         intervals(alone, "mean")

@@ -15,7 +15,6 @@ import dpcov
 from dpcov.analysis.correlation import correlations
 from dpcov.analysis.covariance import covariances
 from dpcov.analysis.noise_warnings import noise_warnings
-from dpcov.analysis.plausible import sampling_errors
 from dpcov.analysis.spectrum import noisy_spectrum
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
@@ -25,8 +24,9 @@ from dpcov.cli.drafts import draft
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise.structure import Structure
 from dpcov.errors import SchemaError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import complete_moments, proper
 from dpcov.mechanisms.standardized import Spread, look
-from dpcov.releases.pairwise import completed, fewest_rows, missing_shares, proper, rows_by_pair
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
@@ -89,7 +89,7 @@ def test_means_and_covariances_are_those_of_the_rows_that_are_there():
     assert made.columns == NAMES
     np.testing.assert_allclose(made.mean(), means, rtol=1e-4)
     np.testing.assert_allclose(made.covariance(), covariances, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(rows_by_pair(made), rows, atol=0.1)
+    np.testing.assert_allclose(Estimate.of(made).rows, rows, atol=0.1)
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "standardized", "matrix-laplace", "gaussian"])
@@ -115,8 +115,8 @@ def test_where_nothing_is_missing_figures_are_the_complete_ones():
     pairwise, plain = released(table), released(table, schema("midpoint"))
     np.testing.assert_allclose(pairwise.mean(), plain.mean(), rtol=1e-6)
     np.testing.assert_allclose(pairwise.covariance(), plain.covariance(), rtol=1e-4, atol=1e-4)
-    assert max(missing_shares(pairwise).values()) < 1e-4
-    assert missing_shares(plain) == {}
+    assert max(Estimate.of(pairwise).missing_shares.values()) < 1e-4
+    assert Estimate.of(plain).missing_shares == {}
 
 
 def test_one_column_with_gaps_leaves_the_others_as_they_are():
@@ -131,7 +131,7 @@ def test_one_column_with_gaps_leaves_the_others_as_they_are():
     assert made.covariance()[0, 1] == pytest.approx(
         np.cov(there.x, there.y, ddof=0)[0, 1], rel=1e-3
     )
-    assert list(missing_shares(made)) == ["x"]
+    assert list(Estimate.of(made).missing_shares) == ["x"]
 
 
 def test_a_column_without_a_single_cell_is_below_the_noise_alone():
@@ -140,7 +140,7 @@ def test_a_column_without_a_single_cell_is_below_the_noise_alone():
     for seed in range(3):
         made = dpcov.release(table, schema=schema(), seed=seed, epsilon=2.0)
         assert made.mean()[1] == pytest.approx(20, abs=0.5)
-        assert missing_shares(made)["x"] > 0.9
+        assert Estimate.of(made).missing_shares["x"] > 0.9
         assert any("means of x" in sentence for sentence in noise_warnings(made))
         assert np.isfinite(made.covariance()).all()
         assert -10 <= made.mean()[2] <= 10
@@ -159,7 +159,7 @@ def test_persons_and_weights_change_nothing_of_it():
     means, covariances, rows = available(TABLE, weights)
     np.testing.assert_allclose(made.mean(), means, rtol=1e-4)
     np.testing.assert_allclose(made.covariance(), covariances, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(rows_by_pair(made), rows / 4, atol=0.1)
+    np.testing.assert_allclose(Estimate.of(made).rows, rows / 4, atol=0.1)
 
 
 cell = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, 20.0, -1e300, 1e-300]))
@@ -273,7 +273,7 @@ def test_least_squares_counts_the_rows_of_its_rarest_pair():
     both = int(table[["x", "y"]].notna().all(axis=1).sum())
     assert dpcov.ols(made, "y", ["x"]).count == pytest.approx(both, abs=1)
     assert dpcov.ols(made, "y", ["z"]).count == pytest.approx(ROWS, abs=1)
-    assert fewest_rows(made) == pytest.approx(both, abs=1)
+    assert Estimate.of(made).rows.min() == pytest.approx(both, abs=1)
 
 
 def test_standard_errors_know_that_products_are_of_different_rows():
@@ -290,7 +290,7 @@ def test_standard_errors_know_that_products_are_of_different_rows():
 
 
 def test_sampling_errors_keep_cells_that_are_missing_at_nothing():
-    errors = sampling_errors(NOISY, 20, np.random.default_rng(1))
+    errors = Estimate.of(NOISY).sampling_errors(20, np.random.default_rng(1))
     assert errors.shape == (20, 7, 7)
     for at, mark in NOISY.schema.missing_columns.items():
         assert np.abs(errors[:, at, mark]).max() < 0.2 * np.abs(errors[:, at, at]).max()
@@ -320,7 +320,7 @@ def test_covariances_of_different_rows_become_possible_ones():
 
 def test_moments_without_gaps_are_passed_on_untouched():
     moment = np.eye(4)
-    assert completed(schema("level"), moment, 0.5) is moment
+    assert complete_moments(schema("level"), moment, 0.5) is moment
 
 
 def test_pairs_that_never_meet_are_undefined_or_unrelated():
@@ -333,7 +333,7 @@ def test_pairs_that_never_meet_are_undefined_or_unrelated():
     exact = made.second_moment() * 1.0
     marks = [1, 3]
     exact[marks[0], marks[1]] = exact[marks[1], marks[0]] = -1.0
-    assert np.isnan(completed(made.schema, exact, made.intercept())).any()
+    assert np.isnan(complete_moments(made.schema, exact, made.intercept())).any()
 
 
 def test_gaps_need_an_intercept():

@@ -12,8 +12,9 @@ import pytest
 import dpcov
 from dpcov.analysis import intervals
 from dpcov.analysis.below_noise import MAX_NOISE_FRACTION
-from dpcov.analysis.noise_warnings import TAIL_WARNING, deviations, noise_warnings
+from dpcov.analysis.noise_warnings import TAIL_WARNING, noise_warnings
 from dpcov.core.samplers.scalars import ScalarLaplace
+from dpcov.estimate import Estimate
 from dpcov.published import norm_histogram as lengths
 from dpcov.published.record import CountEstimate
 from rounds_for_tests import changed, count_noise
@@ -65,7 +66,7 @@ def test_a_public_count_is_never_below_the_noise_but_means_can_be(mechanism):
     assert sentence.startswith("The means of x0, x1, x2 are below the noise level:")
     alone = release(60, **asked, epsilon=0.1)
     assert alone.published is None
-    assert "trace only" in noise_warnings(alone)[0]
+    assert "a noisy trace, because" in noise_warnings(alone)[0]
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
@@ -145,10 +146,10 @@ def test_without_an_intercept_or_a_law_nothing_is_claimed():
 def test_the_stated_deviation_of_the_count_is_about_the_real_one(mechanism):
     made = [release(2000, seed, mechanism=mechanism) for seed in range(20)]
     real = np.sqrt(np.mean([(one.count() - 2000) ** 2 for one in made]))
-    stated = np.sqrt(np.mean([deviations(one)[0] ** 2 for one in made[:10]]))
+    stated = np.sqrt(np.mean([Estimate.of(one).noise_deviations[0] ** 2 for one in made[:10]]))
     assert 0.6 < stated / real < 1.7
     for one in made:  # of few draws it would be as wrong as those are, in every release
-        assert deviations(one)[0] == CountEstimate.of(one).deviation
+        assert Estimate.of(one).noise_deviations[0] == CountEstimate.of(one).deviation
 
 
 def test_control_the_sentences_follow_the_noise():

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov.analysis.plausible import _Directions, estimate
 from dpcov.analysis.statistics import Stack
 from dpcov.errors import ReleaseError
-from dpcov.releases.pairwise import rows_of_pairs
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import rows_of_pairs
 from dpcov.rows.schema import Schema
 
 ROWS = 2000
@@ -65,19 +65,17 @@ def test_control_as_estimated_before_these_covariances_are_impossible(
     features, gap, relation, rows, epsilon
 ):
     made = by_pairs(related(features, gap, relation, rows)[0], epsilon=epsilon)
-    law = made.noise.rescaled(made.lattice.step**2)
-    before = made.unmapped(_Directions(made, law).center)
+    before = Estimate.of(made)._limited
     smallest = [
         float(np.linalg.eigvalsh(Stack.of(made, matrix[None]).covariances[0])[0])
-        for matrix in (before, estimate(made))
+        for matrix in (before, Estimate.of(made).center)
     ]
     assert smallest[0] < 0 < smallest[1]
 
 
 def test_numbers_of_rows_and_sums_stay():
     made = by_pairs(related(6, 0.3, 0.9)[0], epsilon=5.0)
-    law = made.noise.rescaled(made.lattice.step**2)
-    before, after = made.unmapped(_Directions(made, law).center), estimate(made)
+    before, after = Estimate.of(made)._limited, Estimate.of(made).center
     t = made.intercept()
     pairs = [rows_of_pairs(made.schema, matrix, t) for matrix in (before, after)]
     assert np.allclose(*pairs)
@@ -86,9 +84,8 @@ def test_numbers_of_rows_and_sums_stay():
 
 def test_where_covariances_are_clear_nothing_is_added():
     made = by_pairs(related(4, 0.1, 0.5)[0], epsilon=1e3)
-    law = made.noise.rescaled(made.lattice.step**2)
-    before = made.unmapped(_Directions(made, law).center)
-    assert np.allclose(before, estimate(made), rtol=1e-9)
+    before = Estimate.of(made)._limited
+    assert np.allclose(before, Estimate.of(made).center, rtol=1e-9)
 
 
 def test_noise_that_hides_all_numbers_of_rows_gives_wide_errors():

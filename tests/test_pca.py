@@ -186,7 +186,7 @@ def test_an_error_rate_that_can_not_be_tested_is_refused(rate: float, message: s
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],

@@ -26,7 +26,14 @@ from dpcov.api.plans.simulated import Assumptions, SimulatedTable, simulated_row
 from dpcov.api.plans.trials import Errors, adds_noise
 from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
+from dpcov.errors import (
+    BudgetError,
+    DpcovError,
+    LedgerError,
+    MechanismError,
+    ReleaseError,
+    SchemaError,
+)
 from dpcov.mechanisms import MECHANISMS
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -480,3 +487,31 @@ def test_missing_assumptions_widen_the_range_and_a_release_leaves_only_chance():
     ]
     widths = [one["correlation"][1] / one["correlation"][0] for one in ranges]
     assert widths[0] > widths[1] > widths[2] == pytest.approx(RELEASE_RANGE_FACTOR**2)
+
+
+def test_a_plan_for_a_ledger_assumes_the_noise_that_a_release_draws(tmp_path):
+    budget = {"epsilon": 1.0, "delta": 1e-9}
+    ledger = dpcov.Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-6), neighbors="add-remove")
+    schema = Schema.from_bounds(-1, 1, ["x", "y"])
+    asked = {**budget, "mechanism": "matrix-laplace", "factors": ()}
+    alone = plan(schema, 2000, **budget, mechanism="gaussian", factors=(), ledger=ledger)
+    made = dpcov.release(
+        np.zeros((2000, 2)), schema=schema, mechanism="gaussian", ledger=ledger, **budget
+    )
+    deviation = np.sqrt(made.noise.frobenius_squared) / 3 * made.lattice.step**2
+    assert alone.predictions[0].errors.noise == pytest.approx(deviation / 2000)
+    with pytest.raises(MechanismError, match="has no mu"):  # as the release is refused
+        plan(schema, 2000, **asked, ledger=ledger)
+    assert plan(schema, 2000, **asked).predictions  # control: without the ledger it is planned
+    with pytest.raises(LedgerError, match="no reserve for pure releases"):
+        plan(schema, 2000, epsilon=1.0, ledger=ledger)
+
+
+def test_a_plan_says_which_noise_it_assumes(tmp_path):
+    ledger = dpcov.Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-6), neighbors="add-remove")
+    asked = {"epsilon": 1.0, "delta": 1e-9, "mechanism": "gaussian", "factors": ()}
+    schema = Schema.from_bounds(-1, 1, ["x", "y"])
+    assert "smaller of Laplace noise" in plan(schema, 2000, **asked).summary()
+    assert "counts Gaussian noise" in plan(schema, 2000, **asked, ledger=ledger).summary()
+    pure = plan(schema, 2000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    assert "Gaussian noise" not in pure.assumptions()[-1]

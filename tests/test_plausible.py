@@ -13,9 +13,6 @@ import pytest
 from scipy.linalg import null_space
 
 import dpcov
-from dpcov.analysis import plausible
-from dpcov.analysis.plausible import PlausibleMoments, estimate, sampling_errors, starting_point
-from dpcov.analysis.rounding import RoundingErrors
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
@@ -23,6 +20,9 @@ from dpcov.denoise import denoise
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate, sampling
+from dpcov.estimate import errors as drawing
+from dpcov.estimate.rounding import RoundingErrors
 from dpcov.published.record import CountEstimate
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
@@ -59,10 +59,10 @@ def law_of(release: Release) -> Any:
 
 def mapped_center(release: Release) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the estimate of transformed rows, its directions about the mean, and their squares."""
-    whole = release.mapped(release.with_count(release.second_moment()))
+    whole = release.mapped(Estimate.of(release).counted(release.second_moment()))
     if release.has_intercept:
         whole[-1, -1] = max(whole[-1, -1], release.intercept() ** 2)
-    least = plausible.MIN_DIRECTION_SNR * np.sqrt(law_of(release).diagonal_variance)
+    least = drawing.MIN_DIRECTION_SNR * np.sqrt(law_of(release).diagonal_variance)
     return raised(release, whole, np.eye(P), least)
 
 
@@ -80,9 +80,9 @@ def raised(release: Release, whole: np.ndarray, free: np.ndarray, least: float) 
 def test_the_estimate_has_no_direction_with_less_than_its_noise(kind: str) -> None:
     release = made(kind)
     center, _, values = mapped_center(release)
-    truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1))
+    truths = Estimate.of(release).errors(sampling=False, generator=simulation_generator(1))
     assert release.mapped(truths.center) == pytest.approx(center, rel=1e-6, abs=1e-6)
-    assert estimate(release) == pytest.approx(truths.center)
+    assert Estimate.of(release).center == pytest.approx(truths.center)
     assert (values[0] == values[-1]) == (kind in ("drowned", "no rows"))  # a control: all raised
     best, unlike = CountEstimate.of(release), kind == "no rows"
     assert (best is not None and best.value < 1) == unlike  # a control: less than one row
@@ -99,12 +99,14 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
     law, same = law_of(release), np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
-    moment = release.mapped(release.with_count(release.second_moment()))
+    moment = release.mapped(Estimate.of(release).counted(release.second_moment()))
     clip = ClippingBias(release, moment)
     noise = np.where(same, diagonal, other) + clip.variances(vectors)
-    prior = np.outer(values, values) * (1 + same) / plausible.PRIOR_ROWS
+    prior = np.outer(values, values) * (1 + same) / drawing.PRIOR_ROWS
     share = np.sqrt(prior / (prior + noise))
-    truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=20)
+    truths = Estimate.of(release).errors(
+        sampling=False, generator=simulation_generator(1), draws=20
+    )
     nothing = 1e-9 * np.sqrt(diagonal)
     for kept, whole in truths.both():
         for one, at_once in zip(kept, whole, strict=True):
@@ -132,7 +134,7 @@ def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
     def errors(done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         monkeypatch.setattr(*part, lambda *_: done)
         asked = {"sampling": False, "generator": simulation_generator(1)}
-        ((kept, whole),) = PlausibleMoments(release, **asked, draws=3).both()
+        ((kept, whole),) = Estimate.of(release).errors(**asked, draws=3).both()
         return kept, whole
 
     kept, whole = (with_it - without for with_it, without in zip(
@@ -147,12 +149,12 @@ def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
 
 def test_by_the_law_alone_errors_have_its_size_about_the_noisy_matrix() -> None:
     release = made("gaussian")
-    alone = PlausibleMoments(
-        release, sampling=False, generator=simulation_generator(1), draws=2000, alone=True
+    alone = Estimate.of(release).errors(
+        sampling=False, generator=simulation_generator(1), draws=2000, alone=True
     )
-    assert alone.center == pytest.approx(starting_point(release))
-    assert starting_point(release)[:P, :P] == pytest.approx(release.noisy()[:P, :P])
-    errors = np.concatenate(list(alone.errors()))
+    assert alone.center == pytest.approx(Estimate.of(release).noisy)
+    assert Estimate.of(release).noisy[:P, :P] == pytest.approx(release.noisy()[:P, :P])
+    errors = np.concatenate(list(alone.batches()))
     law = release.noise.rescaled(release.lattice.step**2)  # type: ignore[union-attr]
     assert errors.shape == (2000, P + 1, P + 1)
     assert errors[:, 0, 0].std() == pytest.approx(np.sqrt(law.diagonal_variance), rel=0.1)
@@ -161,7 +163,7 @@ def test_by_the_law_alone_errors_have_its_size_about_the_noisy_matrix() -> None:
 
 def test_by_the_law_alone_all_of_an_error_is_kept() -> None:
     asked = {"sampling": True, "generator": simulation_generator(1), "draws": 5}
-    ((kept, whole),) = PlausibleMoments(made("gaussian"), **asked, alone=True).both()
+    ((kept, whole),) = Estimate.of(made("gaussian")).errors(**asked, alone=True).both()
     assert np.array_equal(kept, whole)
     assert len(kept) == 5
 
@@ -172,55 +174,57 @@ def test_what_a_clip_is_expected_to_have_taken_is_given_back_in_the_shape_of_the
     taken = release.lengths.squared_norm_loss(release.lattice.radius).estimate
     assert taken > 0
     shape = release.unmapped(np.diag([3.0, 2.0, 1.0, 0.0]) + 1e-9 * np.eye(P + 1))
-    given = release.mapped(starting_point(replace(release, denoised=shape)))[:P, :P]
-    noisy = release.mapped(release.with_count(release.noisy()))[:P, :P]
+    given = release.mapped(Estimate.of(replace(release, denoised=shape)).noisy)[:P, :P]
+    noisy = release.mapped(Estimate.of(release).counted(release.noisy()))[:P, :P]
     assert given - noisy == pytest.approx(taken * np.diag([3, 2, 1]) / 6, rel=1e-6, abs=1e-6)
     plain = release.with_denoised("none", None)
-    projected = starting_point(denoise(plain, "project"))
-    assert starting_point(plain) == pytest.approx(projected)
+    projected = Estimate.of(denoise(plain, "project")).noisy
+    assert Estimate.of(plain).noisy == pytest.approx(projected)
     without = changed(release, lengths=None)
-    assert starting_point(without) == pytest.approx(without.with_count(without.noisy()))
+    assert Estimate.of(without).noisy == pytest.approx(
+        Estimate.of(without).counted(without.noisy())
+    )
 
 
 def test_there_are_fewer_draws_of_large_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     release = made("gaussian")
 
     def draws(numbers: int) -> int:
-        monkeypatch.setattr(plausible, "MAX_DRAWN_ENTRIES", numbers)
+        monkeypatch.setattr(drawing, "MAX_DRAWN_ENTRIES", numbers)
         asked = {"sampling": False, "generator": simulation_generator(1)}
-        return PlausibleMoments(release, **asked, draws=500).draws
+        return Estimate.of(release).errors(**asked, draws=500).draws
 
     assert draws(10**7) == 500
     assert draws(16 * 300) == 300
-    assert draws(16) == plausible.MIN_ERROR_DRAWS
+    assert draws(16) == drawing.MIN_ERROR_DRAWS
 
 
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def errors() -> list[np.ndarray]:
-        truths = PlausibleMoments(
-            made("pure"), sampling=True, generator=simulation_generator(1), draws=50
+        truths = Estimate.of(made("pure")).errors(
+            sampling=True, generator=simulation_generator(1), draws=50
         )
-        return list(truths.errors())
+        return list(truths.batches())
 
     (whole,) = errors()
     for numbers, sizes in ((16 * 20, [20, 20, 10]), (1, [1] * 50)):
-        monkeypatch.setattr(plausible, "MAX_BATCH_ENTRIES", numbers)
+        monkeypatch.setattr(drawing, "MAX_BATCH_ENTRIES", numbers)
         several = errors()
         assert [len(part) for part in several] == sizes
         assert np.array_equal(np.concatenate(several), whole)
 
 
 def test_of_draws_and_one_more_2_5_percent_are_a_whole_number() -> None:
-    assert (plausible.ERROR_DRAWS + 1) % 40 == (plausible.MIN_ERROR_DRAWS + 1) % 40 == 0
+    assert (drawing.ERROR_DRAWS + 1) % 40 == (drawing.MIN_ERROR_DRAWS + 1) % 40 == 0
 
 
 @pytest.mark.parametrize("kind", ["pure", "gaussian", "mapped", "public count", "no intercept"])
 def test_the_corner_s_error_is_that_of_the_best_count(kind: str) -> None:
     release = made(kind)
-    truths = PlausibleMoments(
-        release, sampling=False, generator=simulation_generator(1), draws=2000, alone=True
+    truths = Estimate.of(release).errors(
+        sampling=False, generator=simulation_generator(1), draws=2000, alone=True
     )
-    corners = np.concatenate(list(truths.errors()))[:, -1, -1]
+    corners = np.concatenate(list(truths.batches()))[:, -1, -1]
     if kind == "public count":
         assert not corners.any()
         return
@@ -237,21 +241,23 @@ def test_with_weights_the_corner_s_error_is_that_of_their_sum() -> None:
     table = pa.table({"x": [0.5, -0.5] * 400, "w": [1.0] * 800})
     asked = {"schema": schema, "rho": 0.05, "mechanism": "gaussian", "seed": 1}
     release = dpcov.release(table, **asked)
-    truths = PlausibleMoments(
-        release, sampling=False, generator=simulation_generator(1), draws=2000, alone=True
+    truths = Estimate.of(release).errors(
+        sampling=False, generator=simulation_generator(1), draws=2000, alone=True
     )
     best = CountEstimate.of(release)
     assert best is not None
-    corners = np.concatenate(list(truths.errors()))[:, -1, -1]
+    corners = np.concatenate(list(truths.batches()))[:, -1, -1]
     assert corners.std() == pytest.approx(best.deviation * release.intercept() ** 2, rel=0.1)
 
 
 def test_a_release_without_a_law_has_no_plausible_errors() -> None:
     asked = {"sampling": False, "generator": simulation_generator(1)}
     with pytest.raises(ReleaseError, match="no known distribution"):
-        PlausibleMoments(changed(made("gaussian"), noise=None), **asked)
+        Estimate.of(changed(made("gaussian"), noise=None)).errors(**asked)
     without = changed(made("gaussian"), noise=None)
-    assert np.array_equal(estimate(without), without.with_count(without.second_moment()))
+    assert np.array_equal(
+        Estimate.of(without).center, Estimate.of(without).counted(without.second_moment())
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,13 +268,13 @@ def test_variances_of_entries_are_those_of_draws_in_any_basis(law: Any) -> None:
     draws = np.stack([law.simulate(generator) for _ in range(20_000)])
     basis, _ = np.linalg.qr(generator.normal(size=(4, 4)))
     squares = np.mean((basis.T @ draws @ basis) ** 2, axis=0)
-    diagonal, other = plausible._variances(law)
+    diagonal, other = drawing._variances(law)
     assert np.diag(squares).mean() == pytest.approx(diagonal, rel=0.05)
     assert squares[np.tril_indices(4, -1)].mean() == pytest.approx(other, rel=0.05)
     single = GaussianOrthogonal(1, Fraction(9))
-    assert plausible._variances(single) == (single.diagonal_variance,) * 2
+    assert drawing._variances(single) == (single.diagonal_variance,) * 2
     pair = GaussianOrthogonal(2, Fraction(9))  # half as much off the diagonal
-    assert plausible._variances(pair) == (pair.diagonal_variance, pair.diagonal_variance / 2)
+    assert drawing._variances(pair) == (pair.diagonal_variance, pair.diagonal_variance / 2)
 
 
 @pytest.mark.parametrize("rows", [800, 3200])
@@ -276,12 +282,12 @@ def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: i
     """The sum of w w' over n independent rows w has the covariance n Cov(w w')."""
     table = 0.3 * correlated(rows, P)
     release = dpcov.release(table, lower=-1, upper=1, epsilon=1e6, mechanism="matrix-laplace")
-    errors = sampling_errors(release, 3000, simulation_generator(1))
+    errors = Estimate.of(release).sampling_errors(3000, simulation_generator(1))
     assert np.array_equal(errors, errors.swapaxes(1, 2))
     whole = np.column_stack([table, np.full(rows, release.intercept())])
     products = whole[:, :, None] * whole[:, None, :]
     wanted = np.sqrt(rows) * products.std(axis=0)
-    size = errors.std(axis=0) / plausible.SAMPLING_ERROR_FACTOR
+    size = errors.std(axis=0) / sampling.SAMPLING_ERROR_FACTOR
     assert size[:, :P] == pytest.approx(wanted[:, :P], rel=0.12)
     assert np.abs(errors[:, -1, -1]).max() < 1e-6 * wanted.max()  # as many rows each time
     assert np.abs(errors.mean(axis=0)).max() < 0.1 * wanted.max()
@@ -299,8 +305,8 @@ def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
     """Check the deviations of sums over as many independent rows, within 10%."""
     whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
     wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
-    errors = sampling_errors(release, 3000, simulation_generator(1))
-    found = errors.std(axis=0) / plausible.SAMPLING_ERROR_FACTOR
+    errors = Estimate.of(release).sampling_errors(3000, simulation_generator(1))
+    found = errors.std(axis=0) / sampling.SAMPLING_ERROR_FACTOR
     assert found == pytest.approx(wanted, rel=0.1, abs=0.1 * wanted.max())
     assert 0.9 < np.exp(np.mean(np.log(found[wanted > 0] / wanted[wanted > 0]))) < 1.1
 
@@ -340,11 +346,14 @@ def test_sampling_errors_of_cells_that_may_be_missing_are_those_of_encoded_rows(
 def test_rows_that_stand_for_all_are_as_many_as_matrices_are_small(
     numbers: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plausible, "PSEUDO_ROW_ENTRIES", numbers)
-    monkeypatch.setattr(plausible, "MIN_PSEUDO_ROWS", 2)
-    monkeypatch.setattr(plausible, "MAX_PSEUDO_ROWS", 50)
-    found = plausible._weighted_rows(made("gaussian"), simulation_generator(1))
-    assert found.shape == (rows, P + 1)
+    monkeypatch.setattr(sampling, "PSEUDO_ROW_ENTRIES", numbers)
+    monkeypatch.setattr(sampling, "MIN_PSEUDO_ROWS", 2)
+    monkeypatch.setattr(sampling, "MAX_PSEUDO_ROWS", 50)
+    found, release = Estimate.of(made("gaussian")), made("gaussian")
+    drawn = sampling.simulated_rows(
+        release.schema, found.encoded, found.covariance, None, simulation_generator(1)
+    )
+    assert drawn.shape == (rows, P)
 
 
 @cache
@@ -364,20 +373,20 @@ def test_where_levels_exclude_each_other_the_estimate_does_so_but_for_a_little(r
     law, structure = law_of(release), Structure.of(release)
     assert structure is not None
     least, free = np.sqrt(law.diagonal_variance), null_space(TOWN[None])
-    first = raised(release, release.with_count(release.second_moment()), free, least)[0]
-    wanted = raised(
-        release, structure.nearest(first), free, least / plausible.STRUCTURE_SNR_DIVISOR
-    )[0]
-    assert estimate(release) == pytest.approx(wanted, abs=1e-6 * least)
+    first = raised(release, Estimate.of(release).counted(release.second_moment()), free, least)[0]
+    wanted = raised(release, structure.nearest(first), free, least / drawing.STRUCTURE_SNR_DIVISOR)[
+        0
+    ]
+    assert Estimate.of(release).center == pytest.approx(wanted, abs=1e-6 * least)
     twos = np.array([wanted[0, 1], wanted[0, 2], wanted[1, 2]])
-    assert np.abs(twos).max() < 2 * least / plausible.STRUCTURE_SNR_DIVISOR
+    assert np.abs(twos).max() < 2 * least / drawing.STRUCTURE_SNR_DIVISOR
 
 
 @pytest.mark.parametrize("rho", [0.05, 1e-5])
 def test_products_of_all_levels_add_up_to_sums_in_the_estimate_and_in_errors(rho: float) -> None:
     """Each row has one level. Otherwise, constants would have plausible variances."""
     release = in_towns(rho)
-    truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=5)
+    truths = Estimate.of(release).errors(sampling=False, generator=simulation_generator(1), draws=5)
     ((kept, whole),) = truths.both()
     t, least = release.intercept(), np.sqrt(law_of(release).diagonal_variance)
     for one in (truths.center, *kept):
@@ -389,7 +398,7 @@ def test_products_of_all_levels_add_up_to_sums_in_the_estimate_and_in_errors(rho
 def test_of_an_error_what_levels_forbid_is_not_kept() -> None:
     """The noise is so small that nothing else is lost."""
     release = in_towns(1e4)
-    kept, structure = plausible._Directions(release, law_of(release)).kept, Structure.of(release)
+    kept, structure = Estimate.of(release)._directions.kept, Structure.of(release)
     assert structure is not None
     noise = np.diag([1.0, -1.0, 2.0, 1.0, 0.0])
     assert kept(noise) == pytest.approx(structure.nearest(noise), abs=0.01)

@@ -285,7 +285,7 @@ def test_a_release_that_holds_nothing_is_refused() -> None:
     tiny = dpcov.release(
         chain_rows(20), lower=-4, upper=4, epsilon=0.01, neighbors="replace-one", seed=0
     )
-    with pytest.raises(ReleaseError, match="trace only"):
+    with pytest.raises(ReleaseError, match="a noisy trace, because"):
         precision(tiny)
     made = chain_release(1000)
     with pytest.raises(ReleaseError, match="null"):

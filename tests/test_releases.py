@@ -320,7 +320,7 @@ def test_too_few_rows_give_the_trace_alone() -> None:
     assert made.published is None
     assert made.uninformative
     assert made.not_released is not None
-    with pytest.raises(NotReleasedError, match="holds the trace only"):
+    with pytest.raises(NotReleasedError, match="a noisy trace, because"):
         made.noisy()
 
 

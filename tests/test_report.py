@@ -235,7 +235,7 @@ def test_a_private_release_has_no_stamp(page):
     ("options", "said"),
     [
         ({"intercept": 0.0}, "without an intercept"),
-        ({"epsilon": 1e-3, "neighbors": "replace-one"}, "This release holds the trace only"),
+        ({"epsilon": 1e-3, "neighbors": "replace-one"}, "a noisy trace, because"),
         ({"epsilon": 1e-3, "rows": 50}, "Nothing on this page rises|No correlation rises"),
         ({"mechanism": "eigenvector-sampling"}, "contains no intervals"),
         ({"delta": 1e-6, "mechanism": "gaussian"}, r"\(epsilon, delta\)-differential privacy"),

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.api.plans import _Planner
 from dpcov.api.plans.rows_like import moments_like, rows_like
 from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
+from dpcov.estimate.sampling import pseudo_rows
 from dpcov.mechanisms import mechanism_named
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema

@@ -143,7 +143,7 @@ def test_no_rows_are_refused(n: int) -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (trace_only, "holds the trace only"),
+        (trace_only, "a noisy trace, because"),
         (without_intercept, "without an intercept"),
         (null_matrix, "is null"),
     ],

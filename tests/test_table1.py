@@ -313,7 +313,7 @@ def test_a_release_without_a_noise_distribution_has_no_intervals() -> None:
 @pytest.mark.parametrize(
     ("made", "error", "message"),
     [
-        (trace_only, NotReleasedError, "holds the trace only"),
+        (trace_only, NotReleasedError, "hides so few rows"),
         (without_intercept, NotReleasedError, "without an intercept"),
         (null_matrix, ReleaseError, "is null"),
     ],

@@ -16,16 +16,18 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import cached_property, reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import validate
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "docs" / "_ext")]
-from tables import GENERATORS, MARK  # noqa: E402  the line above makes it importable
+from tables import GENERATORS, MARK, RESULTS  # noqa: E402  the line above makes it importable
 
 NOT_CHECKED = {
     "ES01": "many names need no second sentence",
@@ -37,7 +39,9 @@ NOT_CHECKED = {
 # Mechanisms state their guarantee, sensitivity, limits and cost in sections of their own. A
 # conformance test checks these sections and their order.
 OWN_SECTIONS = {"GL06", "GL07"}
-DOCUMENTED = re.compile(r"^\.\. auto(class|function):: (\S+)\n(   :members:)?", re.MULTILINE)
+DOCUMENTED = re.compile(
+    r"^\.\. auto(class|function):: (\S+)\n(?:(   :members:) ?(.*))?", re.MULTILINE
+)
 UNDEFINED, SKIPPED = "undefined name", "skipped example"
 
 
@@ -81,22 +85,23 @@ def public_names() -> Iterator[str]:
         for mark in MARK.findall(page.read_text(encoding="utf-8")):
             if mark == "commands":  # help texts document the commands
                 continue
-            for kind, path, members in DOCUMENTED.findall(GENERATORS[mark]()):
+            for kind, path, members, named in DOCUMENTED.findall(GENERATORS[mark]()):
                 yield path
                 if kind == "class" and members:
-                    yield from _members(path)
+                    yield from _members(path, re.findall(r"\w+", named))
     for name, _ in inspect.getmembers(import_module("dpcov.errors"), inspect.isclass):
         yield f"dpcov.errors.{name}"
 
 
-def _members(path: str) -> Iterator[str]:
-    """Yield the path of each public method and property of a class that dpcov defines."""
-    kind = _value(path)
-    stated = getattr(inspect.getmodule(kind), "PUBLIC_NAMES", None)  # of a class with other names
-    for base in kind.__mro__:
+def _members(path: str, named: list[str]) -> Iterator[str]:
+    """Yield the path of each public method and property of a class that dpcov defines.
+
+    If the page names members, only they are public.
+    """
+    for base in _value(path).__mro__:
         if base.__module__.startswith("dpcov."):
             for name, value in vars(base).items():
-                public = not name.startswith("_") if stated is None else name in stated
+                public = name in named if named else not name.startswith("_")
                 if public and _is_documented(value):
                     yield f"{path}.{name}"
 
@@ -126,10 +131,22 @@ def faults(path: str) -> list[tuple[str, str]]:
         warnings.filterwarnings("ignore", "Unknown section")
         found = validate(path)["errors"]
     left_out = set(NOT_CHECKED)
+    if path in RESULTS and _states_fields(_value(path)):
+        left_out.add("PR01")
     if "GL06" in dict(found):
         left_out |= OWN_SECTIONS
     kept = [(code, text) for code, text in found if code not in left_out]
     return [*kept, *faults_of_examples(inspect.getdoc(_value(path)) or "")]
+
+
+def _states_fields(value: Any) -> bool:
+    """Return True if the section `Attributes` of a class states all of its fields.
+
+    Users do not construct results, so the fields are no parameters.
+    """
+    stated = NumpyDocString(inspect.getdoc(value) or "")["Attributes"]
+    names = {name for one in stated for name in re.findall(r"\w+", one.name)}
+    return not is_dataclass(value) or names >= {field.name for field in fields(value)}
 
 
 def faults_of_examples(docstring: str) -> Iterator[tuple[str, str]]:

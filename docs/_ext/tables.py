@@ -141,6 +141,35 @@ def public_names() -> str:
     return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in names])
 
 
+# Classes of the results of public functions and of `Ledger`, with their methods for users.
+RESULTS = {
+    "dpcov.core.show.result.Result": ("summary", "csv", "arrow"),
+    "dpcov.analysis.correlation.NamedMatrix": ("to_frame",),
+    "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
+    "dpcov.analysis.intervals.Intervals": (),
+    "dpcov.analysis.ols.OLS": ("conf_int",),
+    "dpcov.analysis.pca.PCA": ("transform",),
+    "dpcov.analysis.precision.SparsePrecision": ("edges", "to_frame", "to_networkx"),
+    "dpcov.analysis.ridge.Ridge": ("conf_int", "predict"),
+    "dpcov.analysis.ridge.RidgePath": (),
+    "dpcov.analysis.statistics.Statistic": (),
+    "dpcov.api.ledger.account.Account": ("can_request",),
+    "dpcov.api.ledger.file.Chain": ("head", "holds"),
+    "dpcov.api.plans.Plan": ("budget_for", "rows_for"),
+}
+
+
+def results() -> str:
+    """Return the documentation of the classes that public functions return."""
+    lines = ["```{eval-rst}"]
+    for name, members in RESULTS.items():
+        lines.append(f".. autoclass:: {name}")
+        if members:
+            lines += [f"   :members: {', '.join(members)}", "   :inherited-members:"]
+        lines.append("")
+    return "\n".join([*lines, "```"])
+
+
 def mechanisms() -> str:
     """Return a table of all mechanisms.
 
@@ -217,6 +246,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "verdicts": verdicts,
     "commands": commands,
     "public-names": public_names,
+    "results": results,
     "mechanisms": mechanisms,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,

@@ -9,10 +9,12 @@ from typing import Any
 # list. A name is imported on first use, so that `import dpcov` is fast. No name can be the name of
 # a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
-    "dpcov.analysis.correlation": ("nearest_correlation", "partial_correlations"),
+    "dpcov.analysis.correlation": (
+        *("correlation", "correlation_standard_errors", "nearest_correlation"),
+        "partial_correlations",
+    ),
     "dpcov.analysis.crosstab": ("crosstab",),
     "dpcov.analysis.discriminant": ("lda",),
-    "dpcov.analysis.expected": ("correlation_standard_errors",),
     "dpcov.analysis.intervals": ("intervals", "several_intervals"),
     "dpcov.analysis.noise_warnings": ("noise_warnings",),
     "dpcov.analysis.ols": ("ols",),

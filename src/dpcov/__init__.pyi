@@ -2,11 +2,12 @@
 
 from typing_extensions import deprecated
 
+from dpcov.analysis.correlation import correlation as correlation
+from dpcov.analysis.correlation import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.correlation import nearest_correlation as nearest_correlation
 from dpcov.analysis.correlation import partial_correlations as partial_correlations
 from dpcov.analysis.crosstab import crosstab as crosstab
 from dpcov.analysis.discriminant import lda as lda
-from dpcov.analysis.expected import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.intervals import intervals as intervals
 from dpcov.analysis.intervals import several_intervals as several_intervals
 from dpcov.analysis.noise_warnings import noise_warnings as noise_warnings

@@ -165,6 +165,9 @@ def verify(file: str | Path, key: str | Path) -> Release:
     VoidReleaseWarning
         An old version made the file, and the guarantee may be void.
 
+    ReplayWarning
+        The map or the clipping radius does not follow from the earlier answers.
+
     See Also
     --------
     sign : Sign a release file.
@@ -186,8 +189,10 @@ def verify(file: str | Path, key: str | Path) -> Release:
 
     """
     from dpcov.core.keys import PublicKey
+    from dpcov.mechanisms.replay import warn_of_mismatches
 
     release, _ = verified(file, PublicKey.read(key), shown(key))
+    warn_of_mismatches(release)
     return release
 
 

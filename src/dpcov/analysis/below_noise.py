@@ -29,6 +29,14 @@ MAX_NOISE_FRACTION = 0.1
 CONFIDENCE_LEVEL = 0.95
 FLAG_TEXT = "below the noise level"
 RULE_TEXT = "the 95% interval for noise alone contains 0"
+NO_SIGNAL_MESSAGE = (
+    "No correlation rises above the noise: too few rows for this budget. "
+    "A larger epsilon, more rows or fewer columns would help."
+)
+UNKNOWN_ERROR_MESSAGE = (
+    "The expected error is unknown, because this mechanism samples directions and does not add "
+    "noise with a known distribution."
+)
 
 
 def below_noise(values: Array, deviations: Array) -> Booleans:

@@ -23,10 +23,10 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.intervals import INTERVAL_DRAWS
-from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.errors import ReleaseError
-from dpcov.releases.coherent import OTHER_LABEL, nearest_shares, nearest_table
-from dpcov.releases.pairwise import has_gaps
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares, nearest_table
+from dpcov.estimate.missing import has_gaps
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Columns:
     def __init__(self, release: Release) -> None:
         self.release = release
         self.unit = _unit(release)  # the form that is 1 in each row
-        self.count = max(release.count(), 1.0)
+        self.count = Estimate.of(release).count
 
     @cached_property
     def moment(self) -> Matrix:
@@ -89,15 +89,16 @@ class Columns:
         The entries of columns with the rule ``pairwise`` come from the denoised moment, because
         their means and covariances are not about all rows.
         """
-        release, t = self.release, self.release.intercept()
-        means = np.append((release.mean() - release.centers) / release.scales, t)
+        release, estimate, t = self.release, Estimate.of(self.release), self.release.intercept()
+        means, covariance = estimate.coherent
+        means = np.append(means, t)
         coherent = np.outer(means, means)
-        coherent[:-1, :-1] += release.covariance() / np.outer(release.scales, release.scales)
+        coherent[:-1, :-1] += covariance
         coherent *= self.count
         if not has_gaps(release.schema):
             return np.asarray(coherent)
-        found = release.with_count(release.second_moment())
-        found *= self.count / max(float(self.unit @ found @ self.unit), 1.0)
+        found = estimate.counted(estimate.second_moment)
+        found = found * self.count / max(float(self.unit @ found @ self.unit), 1.0)
         gaps, features = release.schema.missing_columns, release.schema.features
         at = [j for j, one in enumerate(features) if one.variable and j not in gaps]
         names = [features[j].name for j in at]
@@ -204,8 +205,9 @@ def joint_errors(
         Errors.
 
     """
-    found = PlausibleMoments(release, sampling=False, generator=generator, draws=INTERVAL_DRAWS)
-    return np.concatenate([rows.T @ errors @ columns for errors in found.errors()])
+    estimate = Estimate.of(release)
+    found = estimate.errors(sampling=False, generator=generator, draws=INTERVAL_DRAWS)
+    return np.concatenate([rows.T @ errors @ columns for errors in found.batches()])
 
 
 class Ends(NamedTuple):

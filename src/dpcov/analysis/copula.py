@@ -27,8 +27,8 @@ from scipy.special import ndtr, ndtri
 
 from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
 from dpcov.analysis.marginals import Marginal, marginal
-from dpcov.analysis.moments import solve
-from dpcov.releases.coherent import nearest_with_blocks
+from dpcov.analysis.normal_equations import solve
+from dpcov.estimate.coherent import nearest_with_blocks
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:

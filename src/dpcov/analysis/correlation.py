@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise, flags
-from dpcov.analysis.declared import command, section
-from dpcov.analysis.expected import correlation_errors, correlations_below_noise, silent
-from dpcov.analysis.features import chosen, names_of
-from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.analysis.below_noise import (
+    CONFIDENCE_LEVEL,
+    RULE_TEXT,
+    UNKNOWN_ERROR_MESSAGE,
+    below_noise,
+    flags,
+    sentence,
+)
+from dpcov.analysis.declared import Option, command, section
+from dpcov.analysis.features import chosen, names_of, position
+from dpcov.analysis.intervals import shown_unasked, stated, stated_intervals
+from dpcov.analysis.normal_equations import solve
+from dpcov.analysis.statistics import Correlations, OneCorrelation
+from dpcov.core.entropy import reading_generator
+from dpcov.core.parameters import Probability, check
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED_FIELD, Found, Picture, Result
 from dpcov.core.show.table import (
@@ -25,15 +34,18 @@ from dpcov.core.show.table import (
     square_columns,
     triangle,
 )
+from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.published import record
+from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcov.analysis.expected import CorrelationErrors
-    from dpcov.analysis.intervals import Intervals
-    from dpcov.core.arrays import Booleans, Matrix
+    from dpcov.analysis.intervals import Intervals, Stated
+    from dpcov.core.arrays import Booleans, Integers, Matrix
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
@@ -47,6 +59,9 @@ MAX_PROJECTIONS = 20_000
 MIN_GROUP_CORRELATION = 0.25
 # Largest number of pairs that are all listed: the pairs of 15 features.
 MAX_LISTED_PAIRS = 105
+# Standard deviation of a correlation about which the release says nothing: a uniform value between
+# -1 and 1.
+UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
 # Largest number of features with figures in the cells of a heatmap. More do not fit.
 MAX_WRITTEN_FEATURES = 12
 # Largest number of features with optimal leaf order, which is slow for more features.
@@ -77,6 +92,7 @@ class NamedMatrix(Result):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dpcov.analysis.correlation import NamedMatrix
     >>> NamedMatrix(("age", "pressure"), np.eye(2)).columns
     ('age', 'pressure')
@@ -100,6 +116,15 @@ class NamedMatrix(Result):
         -------
         DataFrame or pyarrow.Table
             Frame with one column for each feature.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.partial_correlations(release).to_frame().shape
+        (2, 2)
 
         """
         return frame(self.columns, self.matrix, library)
@@ -128,8 +153,20 @@ class NamedMatrix(Result):
         return Picture("heatmap", given)
 
 
+def different_columns(release: Release) -> tuple[Integers, Integers]:
+    """Return the positions of all pairs of features of different columns, as two arrays.
+
+    Two levels of the same column exclude each other, so their correlation follows from their
+    shares. Such a pair is no finding.
+    """
+    i, j = np.tril_indices(len(release.columns), -1)
+    columns = np.array([feature.column for feature in release.schema.variables])
+    apart = columns[i] != columns[j]
+    return i[apart], j[apart]
+
+
 def pairs(
-    names: Sequence[str],
+    release: Release,
     correlation: Matrix,
     kinds: dict[str, tuple[Matrix, str]],
     *notes: str,
@@ -137,10 +174,12 @@ def pairs(
 ) -> Table:
     """Return a table of pairs of features, in descending order of the absolute correlation.
 
+    The table leaves out pairs of levels of the same column (`different_columns`).
+
     Parameters
     ----------
-    names : sequence of str, length p
-        Names of the features.
+    release : Release
+        Release of the features.
 
     correlation : ndarray, shape (p, p)
         Correlations, which set the order.
@@ -160,7 +199,8 @@ def pairs(
         Pairs and their figures.
 
     """
-    i, j = np.tril_indices(len(names), -1)
+    i, j = different_columns(release)
+    names = release.columns
     order = np.argsort(-np.abs(correlation[i, j]), kind="stable")
     shown = order if len(order) <= MAX_LISTED_PAIRS else order[:MAX_STRONGEST_ROWS]
     i, j = i[shown], j[shown]
@@ -179,6 +219,125 @@ def pairs(
         rest="pairs",
         notes=notes,
     )
+
+
+def correlation_standard_errors(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> Matrix | None:
+    """Return the standard errors of the correlations due to the privacy noise.
+
+    dpcov simulates the noise, as for `intervals`. The standard errors are linear approximations.
+    They do not include the sampling error.
+
+    Parameters
+    ----------
+    release : Release
+        Release with correlations.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulation. The default gives the same result every time.
+
+    Returns
+    -------
+    ndarray, shape (p, p), or None
+        Standard errors, with 0 on the diagonal. None if no correlation rises above the noise, or if
+        the noise distribution is unknown.
+
+    Raises
+    ------
+    NotReleasedError
+        The release contains no correlations.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for the correlations.
+    Release.correlation : Correlations of the features.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> errors = dpcov.correlation_standard_errors(release)
+    >>> bool(errors[0, 1] < 0.1)
+    True
+
+    """
+    found = correlation_errors(release, generator=generator)
+    return None if found is None else found.errors
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationErrors:
+    """Errors of correlations due to the privacy noise.
+
+    Attributes
+    ----------
+    errors : ndarray, shape (p, p)
+        Standard errors, with 0 on the diagonal.
+
+    below : ndarray of bool, shape (p, p)
+        True for a correlation below the noise level. The diagonal is False.
+
+    """
+
+    errors: Matrix
+    below: Booleans
+
+    def sentence(self) -> tuple[str, ...]:
+        """Return a sentence with the number of correlations below the noise level."""
+        return sentence(self.below[np.tril_indices(len(self.below), -1)], "correlations")
+
+
+def correlation_errors(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> CorrelationErrors | None:
+    """Return the standard errors of the correlations, and flags for the noise level.
+
+    See `correlation_standard_errors` for the errors and for the releases without errors.
+    """
+    record.refuse(release.not_released)
+    if release.uninformative or release.noise is None:
+        return None
+    draws = reading_generator(generator)
+    (found,) = stated(release, [Correlations()], sampling=False, draws=draws)
+    return _errors(release, found)
+
+
+def _errors(release: Release, found: Stated) -> CorrelationErrors:
+    """Return the errors due to the privacy noise alone, and flags for the noise level."""
+    deviations = np.where(np.isnan(found.of_noise), UNKNOWN_CORRELATION_SD, found.of_noise)
+    shaped = Correlations().shaped
+    return CorrelationErrors(shaped(release, deviations), shaped(release, found.below_noise))
+
+
+def half_widths(errors: Matrix) -> Matrix:
+    """Return the half-widths of 95% intervals, at most 1, for standard errors of correlations."""
+    return np.minimum(Z_95 * errors, 1.0)
+
+
+def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
+    """Return (p, p) flags of the correlations below the noise level, or None if this is unknown.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    found : CorrelationErrors or None
+        Result of `correlation_errors` for this release.
+
+    Returns
+    -------
+    ndarray of bool, shape (p, p), or None
+        Flags. The diagonal is False.
+
+    """
+    if found is not None:
+        return found.below
+    hidden = Estimate.of(release).hides_correlations
+    return ~np.eye(len(release.columns), dtype=bool) if hidden else None
 
 
 def facts_of(release: Release) -> dict[str, Any]:
@@ -209,7 +368,193 @@ def blocks(release: Release, *, generator: np.random.Generator | None = None) ->
     return NamedMatrix(release.columns, release.correlation(), errors, below)
 
 
-@command("correlation", "Print the private correlations with an interval for each.")
+@dataclass(frozen=True, slots=True)
+class PairCorrelation(Result):
+    """Correlation of two features with intervals.
+
+    Attributes
+    ----------
+    first : str
+        Name of a feature.
+
+    second : str
+        Name of another feature.
+
+    correlation : float
+        Private correlation.
+
+    lower : float, or None
+        Lower end of the interval for the population. The interval covers privacy noise and
+        sampling. None if the release has no noise distribution.
+
+    upper : float, or None
+        Upper end of this interval.
+
+    noise_lower : float, or None
+        Lower end of the interval for the rows of the table. The interval covers privacy noise only.
+
+    noise_upper : float, or None
+        Upper end of this interval.
+
+    level : float
+        Nominal coverage of each interval.
+
+    below_noise : bool, or None
+        True if the correlation is below the noise level. None if the release has no noise
+        distribution.
+
+    cautions : tuple of str
+        Sentences about figures that the intervals might miss.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
+    See Also
+    --------
+    dpcov.correlation : Return the correlation of two features.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.correlation import PairCorrelation
+    >>> PairCorrelation("age", "pressure", 0.6, 0.5, 0.7, 0.55, 0.65, 0.95, False).upper
+    0.7
+
+    """
+
+    first: str
+    second: str
+    correlation: float
+    lower: float | None
+    upper: float | None
+    noise_lower: float | None
+    noise_upper: float | None
+    level: float
+    below_noise: bool | None
+    cautions: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
+
+    def tables(self) -> list[Table]:
+        tail = (1 - self.level) / 2
+        title = titled(f"Correlation of {self.first} and {self.second}", self.dependent)
+        value = self.correlation
+        rows: list[Row] = [
+            ("privacy noise and sampling", [value, self.lower, self.upper]),
+            ("privacy noise", [value, self.noise_lower, self.noise_upper]),
+        ]
+        below = (f"The correlation is below the noise level, because {RULE_TEXT}.",)
+        return [
+            Table(
+                ("interval for", "correlation", f"[{tail:.3g}", f"{1 - tail:.3g}]"),
+                rows,
+                title,
+                ("{:.3f}",) * 3,
+                notes=(*below * bool(self.below_noise), *self.cautions),
+            )
+        ]
+
+    def data(self) -> Table:
+        shown = self.document()
+        names = ("correlation", "lower", "upper", "noise_lower", "noise_upper", "below_noise")
+        row: Row = (f"{self.first} - {self.second}", [shown[name] for name in names])
+        return Table(("", *(name.replace("_", " ") for name in names)), [row])
+
+
+def correlation(
+    release: Release,
+    first: str,
+    second: str,
+    *,
+    level: float = CONFIDENCE_LEVEL,
+    generator: np.random.Generator | None = None,
+) -> PairCorrelation:
+    """Return the correlation of two features with intervals.
+
+    Parameters
+    ----------
+    release : Release
+        Release with correlations.
+
+    first, second : str
+        Numeric columns, or levels of categorical columns, such as ``sex=f``.
+
+    level : float, default 0.95
+        Nominal coverage of each interval, between 0 and 1.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations. The default gives the same result every time.
+
+    Returns
+    -------
+    PairCorrelation
+        Correlation, intervals and whether the correlation is below the noise level.
+
+    Raises
+    ------
+    NotReleasedError
+        The release contains no correlations.
+    ReleaseError
+        A name is unknown, both names are the same, or `level` is not between 0 and 1.
+
+    See Also
+    --------
+    Release.correlation : All correlations.
+    dpcov.intervals : Intervals for all correlations.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.correlation(release, "x0", "x1")
+    >>> found.below_noise
+    False
+
+    """
+    at = position(release, first), position(release, second)
+    check("level", level, Probability, ReleaseError)
+    if at[0] == at[1]:
+        raise ReleaseError(f"Both features are {first!r}. Choose two different features.")
+    value = float(release.correlation()[at])
+    if release.noise is None:
+        unknown = None, None, None, None
+        notes = (UNKNOWN_ERROR_MESSAGE,)
+        return PairCorrelation(first, second, value, *unknown, level, None, notes)
+    found, both = stated_intervals(release, OneCorrelation(*at), level, True, generator)
+    low, high, _ = replace(found, deviations=found.of_noise).interval(level)
+    below = Estimate.of(release).hides_correlations or bool(found.below_noise.item())
+    return PairCorrelation(
+        first,
+        second,
+        value,
+        both.low.item(),
+        both.high.item(),
+        low.item(),
+        high.item(),
+        level,
+        below,
+        tuple(both.cautions),
+        dependent(release),
+    )
+
+
+@command(
+    "correlation",
+    "Print the private correlations with an interval for each, or one of them.",
+    first=Option("FIRST", "First feature of a pair; default, all pairs.", completes="columns"),
+    second=Option("SECOND", "Second feature of the pair.", completes="columns"),
+)
+def correlation_command(
+    release: Release, first: str | None = None, second: str | None = None
+) -> Found | PairCorrelation:
+    """Return all correlations, or the correlation of a pair of features."""
+    if first is None and second is None:
+        return correlations(release)
+    if first is None or second is None:
+        raise ReleaseError(f"A pair needs a second feature besides {first!r}. Name another one.")
+    return correlation(release, first, second)
+
+
 def correlations(
     release: Release,
     *,
@@ -218,16 +563,19 @@ def correlations(
 ) -> Found:
     """Return all correlations with intervals, and their errors if the truth is given.
 
+    The list of the strongest pairs leaves out pairs of levels of the same column.
+
     If `truth` is given, the intervals include the privacy noise only.
     """
-    names, matrix = release.columns, release.correlation()
-    noise = correlation_errors(release, generator=generator)
-    found = None
-    if noise is not None:
+    estimate = Estimate.of(release)
+    names, matrix = release.columns, estimate.correlation
+    noise = found = None
+    if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
-        found = intervals(release, "correlation", CONFIDENCE_LEVEL, both, generator=generator)
+        errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
+        noise = _errors(release, errors)
     facts, file = _in_full(release, matrix, noise, found)
-    if silent(release):
+    if estimate.hides_correlations:
         return Found([], facts, file)
     kinds, notes, first = {"private": (matrix, "{:.3f}")}, list[str](), ""
     if noise is not None and found is not None:
@@ -239,7 +587,7 @@ def correlations(
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
     whole = triangle("Private correlations", names, matrix)
-    listed = pairs(names, matrix, kinds, *notes, below=facts["below_noise"])
+    listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
     listed = replace(listed, title=titled(listed.title, first))
     return Found([whole, listed] if whole else [listed], facts, file)
 
@@ -312,7 +660,7 @@ def nearest_correlation(release: Release) -> NamedMatrix:
     (2, 2)
 
     """
-    require_matrix(release)
+    Estimate.required(release)
     return NamedMatrix(release.columns, nearest_correlation_matrix(release.correlation()))
 
 
@@ -410,9 +758,9 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     (2, 2)
 
     """
-    require_matrix(release)
+    estimate = Estimate.required(release)
     at = chosen(release, features, reference=True)
-    covariance = Moments.of(release).covariance[np.ix_(at, at)]
+    covariance = estimate.covariance[np.ix_(at, at)]
     inverse, rank = solve(covariance, np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(

@@ -2,97 +2,212 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
-from dpcov.analysis.declared import command
-from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.moments import require_matrix
+from dpcov.analysis.declared import command, section
+from dpcov.analysis.intervals import several_intervals, shown_unasked
 from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
-from dpcov.releases.coherent import with_other
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import with_other
+from dpcov.published import record
+from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
-from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Vector
-    from dpcov.releases import Release
+    from dpcov.analysis.intervals import Covers
+    from dpcov.analysis.statistics import Name, Statistic
+    from dpcov.core.arrays import Array, Booleans, Vector
+    from dpcov.rows.schema import Schema
 
-DEVIATION_HEAD = "standard deviation"
+END_HEADS = ("[0.025", "0.975]")
+COLUMNS_TITLE = "Means and standard deviations"
 
 
-def _rows_in_units(release: Release, figures: dict[str, Vector]) -> list[Row]:
-    """Return a row of figures for each feature, with the standard deviation last.
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Figure of each column in the table of means and standard deviations.
 
-    For a date, all figures except the standard deviation are shown as dates.
+    Attributes
+    ----------
+    name : str
+        Name of the figure.
+
+    values : callable
+        Function from a release to the figures, shape (p,).
+
+    statistic : str or Statistic
+        Statistic whose intervals become the intervals of the figure.
+
+    shown : callable
+        Function from a schema, the name of a column and numbers to the cells of the table.
+
+    form : str
+        Number format.
+
+    converted : callable
+        Increasing function from the ends of the intervals of `statistic` to ends for the figure.
+
     """
-    rows: list[Row] = []
-    for name, *values in zip(release.columns, *figures.values(), strict=True):
-        *stated, deviation = map(float, values)
-        cells: list[Cell] = shown(release.schema, name, stated)
-        rows.append((name, [*cells, length(release.schema, name, deviation)]))
-    return rows
+
+    name: str
+    values: Callable[[Release], Vector]
+    statistic: Name | Statistic
+    shown: Callable[[Schema, str, list[float]], list[Cell]]
+    form: str
+    converted: Callable[[Array], Array] = np.asarray
+
+
+def _deviations(release: Release) -> Vector:
+    """Return the standard deviations of the columns, shape (p,)."""
+    return np.asarray(np.sqrt(release.variance()))
+
+
+def _lengths(schema: Schema, name: str, values: list[float]) -> list[Cell]:
+    """Return differences between values of a column for readers."""
+    return [length(schema, name, value) for value in values]
+
+
+# A new figure of the columns needs one entry here. Its statistic is in `analysis.statistics`.
+FIGURES = (
+    Figure("mean", Release.mean, "mean", shown, "{:.5g}"),
+    Figure("standard deviation", _deviations, "variance", _lengths, "{:.4g}", np.sqrt),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Figures of each column, with their intervals.
+
+    Attributes
+    ----------
+    figures : tuple of tuple of ndarray, each of shape (p,)
+        Values of each of the `FIGURES` in the units of the data. With intervals, the lower and
+        upper ends follow the values.
+
+    below : ndarray of bool, shape (p,), or None
+        True for a mean below the noise level, if this is known.
+
+    covers : str or None
+        Errors that the intervals cover. None without intervals.
+
+    notes : tuple of str
+        Sentences about the figures.
+
+    """
+
+    figures: tuple[tuple[Vector, ...], ...]
+    below: Booleans | None
+    covers: Covers | None
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, release: Release, generator: np.random.Generator | None) -> _Columns:
+        assumptions = Estimate.of(release).assumptions
+        below, notes = means_below_noise(release), (*noise_warnings(release), *assumptions)
+        values = [one.values(release) for one in FIGURES]
+        if not shown_unasked(release):
+            return cls(tuple((one,) for one in values), below, None, notes)
+        asked = [one.statistic for one in FIGURES]
+        found = several_intervals(release, asked, generator=generator)
+        figures = []
+        for one, own, ends in zip(FIGURES, values, found, strict=True):
+            # A value follows all rules of the schema, so it can differ from the interval's center.
+            low, high = one.converted(ends.low), one.converted(ends.high)
+            figures.append((own, np.fmin(low, own), np.fmax(high, own)))
+        return cls(tuple(figures), below, found[0].covers, (found[0].covering, *notes))
+
+    def table(self, release: Release) -> Table:
+        """Return the table for readers."""
+        rows: list[Row] = []
+        for at, name in enumerate(release.columns):
+            cells: list[Cell] = []
+            for one, values in zip(FIGURES, self.figures, strict=True):
+                cells += one.shown(release.schema, name, [float(value[at]) for value in values])
+            rows.append((name, cells))
+        count = len(self.figures[0])
+        heads: tuple[str, ...] = ("",)
+        forms: tuple[str, ...] = ()
+        for one in FIGURES:
+            heads += (one.name, *END_HEADS[: count - 1])
+            forms += (one.form,) * count
+        if self.below is not None and self.below.any():
+            marks = flags(self.below)
+            rows = [(name, [*row, mark]) for (name, row), mark in zip(rows, marks, strict=True)]
+            heads, forms = (*heads, ""), (*forms, "")
+        rows = with_other(release.schema, release.mean(), rows, deviation=count)
+        title = COLUMNS_TITLE if self.covers is None else titled(COLUMNS_TITLE, dependent(release))
+        return Table(heads, rows, title, forms, notes=self.notes)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        found: dict[str, Any] = {
+            "level": CONFIDENCE_LEVEL,
+            "covers": self.covers,
+            "mean_below_noise": self.below,
+        }
+        for one, values in zip(FIGURES, self.figures, strict=True):
+            name = one.name.replace(" ", "_")
+            ends = (*values[1:], None, None)[:2]
+            found |= {name: values[0], f"{name}_lower": ends[0], f"{name}_upper": ends[1]}
+        return found
+
+    def file(self) -> dict[str, Sequence[Cell]]:
+        """Return the columns of a file."""
+        found: dict[str, Sequence[Cell]] = {}
+        for one, values in zip(FIGURES, self.figures, strict=True):
+            for end, value in zip(("", " lower", " upper"), values, strict=False):
+                found[one.name + end] = value.tolist()
+            if one.name == "mean" and self.below is not None:
+                found["mean below noise"] = self.below.tolist()
+        return found
+
+
+@section(
+    name="columns",
+    heading="Means and standard deviations",
+    lead="The mean and the standard deviation of each column, in the units of the data.",
+    place=5,
+    signal=False,
+)
+def columns(release: Release, *, generator: np.random.Generator | None = None) -> Found:
+    """Return the means and standard deviations of all columns with their intervals."""
+    record.refuse(record.means_reason(release))
+    found = _Columns.of(release, generator)
+    return Found([found.table(release)], facts_of(release) | found.facts())
 
 
 @command(
     "covariance", "Print means, standard deviations and covariances, in the units of the data."
 )
 def covariances(release: Release, *, generator: np.random.Generator | None = None) -> Found:
-    """Return the means, standard deviations and covariances, in the units of the data."""
-    require_matrix(release)
-    names, covariance = release.columns, release.covariance()
-    figures = {"mean": release.mean()}
-    deviations = np.sqrt(np.diag(covariance))
-    below = means_below_noise(release)
-    notes = (*noise_warnings(release), *assumed(release))
-    ends: dict[str, Vector] = {}
-    covers = None
-    if shown_unasked(release):
-        found = intervals(release, "mean", generator=generator)
-        figures |= {"[0.025": found.low, "0.975]": found.high}
-        ends = {"mean lower": found.low, "mean upper": found.high}
-        covers = found.covers
-        notes = (found.covering, *notes)
-    forms: tuple[str, ...] = (*["{:.5g}"] * len(figures), "{:.4g}")
-    rows = _rows_in_units(release, figures | {DEVIATION_HEAD: deviations})
-    title = "Means and standard deviations"
-    if shown_unasked(release):
-        title = titled(title, dependent(release))
-    heads: tuple[str, ...] = ("", *figures, DEVIATION_HEAD)
-    if below is not None and below.any():
-        rows = [(name, [*row, flag]) for (name, row), flag in zip(rows, flags(below), strict=True)]
-        heads, forms = (*heads, ""), (*forms, "")
-    rows = with_other(release.schema, release.mean(), rows, deviation=len(figures))
-    means = Table(heads, rows, title, forms, notes=notes)
-    kinds = {
-        "covariance": (covariance, "{:.4g}"),
-        "correlation": (release.correlation(), "{:.3f}"),
-    }
-    strongest = pairs(names, release.correlation(), kinds)
+    """Return the means, standard deviations and covariances, in the units of the data.
+
+    A release of sums has no covariances, so the result has the means and standard deviations only.
+    """
+    if record.sums_of(release) is None:
+        Estimate.required(release)
+    columns = _Columns.of(release, generator)
+    means, facts = columns.table(release), facts_of(release) | columns.facts()
+    names = release.columns
+    if release.not_released is not None:
+        alone = replace(means, notes=(*means.notes, release.not_released))
+        file = beside(Table(("",), [(name, []) for name in names]), columns.file())
+        return Found([alone], facts | {"covariance": None, "correlation": None}, file)
+    covariance, correlation = release.covariance(), release.correlation()
+    kinds = {"covariance": (covariance, "{:.4g}"), "correlation": (correlation, "{:.3f}")}
+    strongest = pairs(release, correlation, kinds)
     title = "Private covariances"
     whole = triangle(title, names, covariance, "{:.4g}", diagonal=True, otherwise=strongest)
-    facts = facts_of(release) | {
-        "mean_lower": ends.get("mean lower"),
-        "mean_upper": ends.get("mean upper"),
-        "level": CONFIDENCE_LEVEL,
-        "covers": covers,
-        "mean_below_noise": below,
-        "standard_deviation": deviations,
-        "covariance": covariance,
-        "correlation": release.correlation(),
-    }
-    columns = {
-        "mean": release.mean(),
-        **ends,
-        "mean below noise": below,
-        DEVIATION_HEAD: deviations,
-    }
-    known = {what: one.tolist() for what, one in columns.items() if one is not None}
-    file = beside(square(names, covariance), known)
-    related = square_columns(names, {"correlation": release.correlation()})
+    facts |= {"covariance": covariance, "correlation": correlation}
+    file = beside(square(names, covariance), columns.file())
+    related = square_columns(names, {"correlation": correlation})
     return Found([means, whole or strongest], facts, beside(file, related))

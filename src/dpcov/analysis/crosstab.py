@@ -24,7 +24,6 @@ from dpcov.analysis.column_parts import (
     joint_errors,
 )
 from dpcov.analysis.declared import Option, command
-from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.table_texts import (
     FLAG_NOTE,
     FLAG_SIGN,
@@ -39,8 +38,9 @@ from dpcov.core.show.frames import table_frame
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Cell, Row, Table
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import OTHER_LABEL
 from dpcov.published import record
-from dpcov.releases.coherent import OTHER_LABEL
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ def crosstab(
     """
     check("level", level, Probability, ReleaseError)
     record.refuse(release.not_released)
-    require_matrix(release)
+    Estimate.required(release)
     if a == b:
         raise ReleaseError(f"Both columns are {a!r}. Choose two different columns.")
     covers, columns, errors = covers_of(release, sampling=sampling), Columns(release), None

@@ -16,12 +16,14 @@ import scipy
 
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, command
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
-from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
+from dpcov.analysis.normal_equations import solve
 from dpcov.analysis.penalty import least_risk
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
+from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.releases.dates import shown
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class LDA(Result):
     Examples
     --------
     >>> import dpcov
+    >>> import numpy as np
     >>> from dpcov import Schema
     >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
     ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
@@ -125,6 +128,21 @@ class LDA(Result):
         --------
         LDA.predict : Names of the most probable classes.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
+        ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
+        >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})
+        >>> groups = ["a"] * 2500 + ["b"] * 2500
+        >>> table = pa.table({"x": np.linspace(0, 1, 5000), "group": groups})
+        >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
+        >>> model = dpcov.lda(release, "group", alpha=0.01)
+        >>> model.predict_proba([[0.1], [0.9]]).shape
+        (2, 2)
+
         """
         values = new_rows(self.schema, self.columns, rows)
         return scipy.special.softmax(values @ self.coefficients.T + self.intercepts, axis=1)
@@ -145,6 +163,21 @@ class LDA(Result):
         See Also
         --------
         LDA.predict_proba : Probabilities of the classes.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> columns = {"x": {"kind": "number", "lower": 0, "upper": 1},
+        ...            "group": {"kind": "categorical", "levels": ["a", "b"]}}
+        >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})
+        >>> groups = ["a"] * 2500 + ["b"] * 2500
+        >>> table = pa.table({"x": np.linspace(0, 1, 5000), "group": groups})
+        >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
+        >>> model = dpcov.lda(release, "group", alpha=0.01)
+        >>> model.predict([[0.1], [0.9]]).tolist()
+        ['a', 'b']
 
         """
         best = self.predict_proba(rows).argmax(axis=1)
@@ -267,24 +300,23 @@ def lda(
     ['a', 'b']
 
     """
-    require_matrix(release)
+    estimate = Estimate.required(release)
     labels = target_column(release, target).labels
     at = chosen(release, features, without=target)
-    moments = Moments.of(release)
     columns = release.columns
     levels = [columns.index(f"{target}={label}") for label in labels]
     if alpha is None:
         alpha = least_risk(release, levels, at, "standardized", generator=generator)
     check("alpha", alpha, AtLeast0, ReleaseError)
-    shares = np.maximum(moments.means[levels], 0.0)
-    seen = np.flatnonzero(shares * moments.count >= 1)
+    shares = np.maximum(estimate.means[levels], 0.0)
+    seen = np.flatnonzero(shares * estimate.count >= 1)
     if seen.size == 0:
         raise ReleaseError(f"No level of {target!r} rises above the noise.")
     levels, shares = [levels[c] for c in seen], shares[seen]
-    shifts = _shifts(release, moments, levels, at, shares)
-    total = moments.covariance[np.ix_(at, at)]
+    shifts = _shifts(release, estimate, levels, at, shares)
+    total = estimate.covariance[np.ix_(at, at)]
     within = positive(total - (shifts.T * shares) @ shifts)
-    means = moments.means[at] / moments.scales[at] + shifts
+    means = estimate.means[at] / estimate.scales[at] + shifts
     weights = solve(within + 2 * alpha * np.diag(np.diag(total)), means.T)[0].T
     priors = shares / shares.sum()
     return LDA(
@@ -292,21 +324,21 @@ def lda(
         tuple(labels[c] for c in seen),
         names_of(release, at),
         priors,
-        means * moments.scales[at],
-        weights / moments.scales[at],
+        means * estimate.scales[at],
+        weights / estimate.scales[at],
         np.log(priors) - np.einsum("ck,ck->c", weights, means) / 2,
         float(alpha),
         release.schema,
-        spreads(release, at),
+        estimate.deviations[at],
     )
 
 
 def _shifts(
-    release: Release, moments: Moments, levels: list[int], features: list[int], shares: Vector
+    release: Release, estimate: Estimate, levels: list[int], features: list[int], shares: Vector
 ) -> Matrix:
     """Return the (c, k) encoded class means minus the overall mean, within the bounds."""
     columns, declared = release.schema.encoded_columns, release.schema.variables
     lowest = [-1.0 if declared[j].name in columns else 0.0 for j in features]
-    overall = moments.encoded[features]
-    means = overall + moments.covariance[np.ix_(levels, features)] / shares[:, None]
+    overall = estimate.encoded[features]
+    means = overall + estimate.covariance[np.ix_(levels, features)] / shares[:, None]
     return np.clip(means, lowest, 1.0) - overall

@@ -22,7 +22,8 @@ from dpcov.analysis.column_parts import (
 from dpcov.analysis.intervals import several_intervals, shown_unasked
 from dpcov.analysis.statistics import Means
 from dpcov.core.entropy import reading_generator
-from dpcov.releases.coherent import OTHER_LABEL, nearest_shares
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
 if TYPE_CHECKING:
@@ -347,7 +348,7 @@ class _Computation:
         """Return the figures of all rows, flags, and the standard deviations of the numbers."""
         release, spreads = self._release, self._spreads
         values = list(spreads.split(spreads.values(release, self._columns.moment[None])[0]))
-        released = np.sqrt(np.maximum(np.diag(release.covariance()), 0.0))
+        released = Estimate.of(release).deviations
         for at, line in enumerate(self._lines):
             if line.variable is not None and not line.observed:
                 values[0][at] = (release.mean()[line.variable] - line.low) / line.width

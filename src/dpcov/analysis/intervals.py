@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,20 +16,18 @@ from dpcov.analysis.below_noise import (
     contains_zero,
     sentence,
 )
-from dpcov.analysis.moments import DERIVATIVE_STEP
 from dpcov.analysis.noise_warnings import means_below_noise
-from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.analysis.rounding import hardly_noisy
 from dpcov.analysis.statistics import Means, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import DERIVATIVE_STEP
+from dpcov.published import record
 from dpcov.releases.dates import shown as shown_dates
-from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -130,6 +127,7 @@ class Intervals(Result):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dpcov.analysis.intervals import Intervals
     >>> low, high = np.array([-1.0, 0.5]), np.array([1.0, 2.0])
     >>> Intervals(low, high, 0.95, "privacy noise", low > 0).below_noise.tolist()
@@ -240,10 +238,10 @@ def intervals(
         Release with a noise distribution.
 
     statistic : str, Statistic or callable
-        Name ``mean``, ``covariance``, ``correlation``, ``eigenvalues`` or ``explained variance``.
-        The functions `coefficients`, `eigenvalues` and `explained_variance` return other
-        statistics. A function from a release to an array is called on simulated releases without
-        denoising.
+        Name ``mean``, ``variance``, ``covariance``, ``correlation``, ``eigenvalues`` or
+        ``explained variance``. The functions `coefficients`, `eigenvalues` and
+        `explained_variance` return other statistics. A function from a release to an array is
+        called on simulated releases without denoising.
 
     level : float, default 0.95
         Nominal coverage of each interval, between 0 and 1.
@@ -322,7 +320,8 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    return release.noise is not None and len(release.columns) <= MAX_DEFAULT_FEATURES
+    known = release.noise is not None or record.sums_of(release) is not None
+    return known and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -368,7 +367,7 @@ def several_intervals(
     Raises
     ------
     NotReleasedError
-        The release has no noise distribution, holds the trace only, or lacks an intercept.
+        The release has no noise distribution or no intercept, or it does not hold the statistics.
     ReleaseError
         A name is unknown, or `level` is not between 0 and 1.
 
@@ -389,47 +388,49 @@ def several_intervals(
     for_clipped_rows = _asked(for_clipped_rows, guaranteed)
     check("level", level, Probability, ReleaseError)
     draws = reading_generator(generator)
-    covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    clip = None if release.lengths is None else ClippingBias.of(release, release.second_moment())
-    unknown = release.clipped and clip is None
-    told = _said(release, clip, level, for_clipped_rows)
-    of_means = partial(means_below_noise, release)
+    if not all(getattr(one, "of_columns", False) for one in asked):
+        record.refuse(record.matrix_reason(release))
     if for_clipped_rows:
-        release = release.with_published("norms", None)
-        ends = _alone(release, asked, level, sampling, draws)
+        ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
     else:
         found = stated(release, asked, sampling, draws)
         ends = [(*one.interval(level), one.below_noise) for one in found]
-    made, persons = [], dependent(release) * sampling
-    for statistic, (*parts, below) in zip(asked, ends, strict=True):
-        flags = of_means() if isinstance(statistic, Means) else below
+    return _with_notes(release, asked, ends, level, sampling, for_clipped_rows)
+
+
+def _with_notes(
+    release: Release,
+    statistics: Sequence[Statistic],
+    ends: Sequence[tuple[Array, Array, Booleans, Booleans]],
+    level: float,
+    sampling: bool,
+    for_clipped_rows: bool = False,
+) -> list[Intervals]:
+    """Return intervals with the sentences that belong to them.
+
+    The parameter `ends` contains the lower and upper ends, and the flags for trust and for the
+    noise level.
+    """
+    covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
+    told, persons = _said(release, level, for_clipped_rows), dependent(release) * sampling
+    unknown = release.clipped and release.lengths is None
+    made = []
+    for statistic, (*parts, below) in zip(statistics, ends, strict=True):
+        means = release if isinstance(statistic, Means) else None
+        flags = None if means is None else means_below_noise(release)
         flags = below if flags is None else flags
         low, high, trusted, flagged = (statistic.shaped(release, one) for one in (*parts, flags))
-        of = release if isinstance(statistic, Means) else None
-        made.append(
-            Intervals(
-                low,
-                high,
-                level,
-                covers,
-                trusted,
-                unknown,
-                told,
-                for_clipped_rows,
-                persons,
-                of,
-                flagged,
-            )
-        )
+        assumed = (unknown, told, for_clipped_rows, persons, means, flagged)
+        made.append(Intervals(low, high, level, covers, trusted, *assumed))
     return made
 
 
-def _said(
-    release: Release, clip: ClippingBias | None, level: float, for_clipped_rows: bool
-) -> tuple[str, ...]:
+def _said(release: Release, level: float, for_clipped_rows: bool) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
-    told = assumed(release) + ((ROUNDING_NOTE,) if hardly_noisy(release) else ())
+    estimate = Estimate.of(release)
+    told = estimate.assumptions + ((ROUNDING_NOTE,) if estimate.is_mostly_rounding else ())
+    clip = None if release.lengths is None else estimate.clipping
     beyond = () if clip is None else (clip.limits_in_words(level),)
     if for_clipped_rows:
         return (*told, CLIPPED_ROWS_NOTE if release.clipped else NO_CLIPPING_NOTE, *beyond)
@@ -438,11 +439,25 @@ def _said(
     return (*told, CLIPPING_BIAS_NOTE, *beyond) if release.clipped and clip is not None else told
 
 
+def stated_intervals(
+    release: Release,
+    statistic: Statistic,
+    level: float,
+    sampling: bool,
+    generator: np.random.Generator | None,
+) -> tuple[Stated, Intervals]:
+    """Return a statistic with its standard deviations and its intervals, from one simulation."""
+    (found,) = stated(release, [statistic], sampling, reading_generator(generator))
+    ends = [(*found.interval(level), found.below_noise)]
+    return found, _with_notes(release, [statistic], ends, level, sampling)[0]
+
+
 def stated(
     release: Release, statistics: Sequence[Statistic], sampling: bool, draws: np.random.Generator
 ) -> list[Stated]:
     """Compute statistics of the estimate and their first-order errors."""
-    truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
+    estimate = Estimate.of(release)
+    truths = estimate.errors(sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
     for kept, whole, more in truths.parts():
         for one in found:
@@ -523,10 +538,7 @@ class _Slopes:
     def stated(self) -> Stated:
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
-        lengths = self._release.lengths
-        blind = (
-            lengths is not None and lengths.below_noise_level
-        )  # noise hides the norms of most rows
+        blind = Estimate.of(self._release).hides_norms
         most = np.maximum(MAX_ERROR_RATIO * deviations, MAX_ERROR_FRACTION * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)
@@ -541,7 +553,7 @@ def _alone(
     draws: np.random.Generator,
 ) -> list[tuple[Array, Array, Booleans, Booleans]]:
     """Compute ends, trust flags and noise flags from the noise distribution alone."""
-    truths = PlausibleMoments(release, sampling=sampling, generator=draws, alone=True)
+    truths = Estimate.of(release).errors(sampling=sampling, generator=draws, alone=True)
     simulations = [_Simulation(release, statistic, truths.center) for statistic in statistics]
     of_noise = simulations
     if sampling:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpcov.analysis.moments import MAX_ZERO_EIGENVALUE, Moments, uncentred
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
+# Largest eigenvalue of a matrix with unit diagonal that counts as 0, per row of the matrix.
+# Source: not recorded; far above rounding errors.
+MAX_ZERO_EIGENVALUE = 1e-11
 Penalty = Literal["encoded", "standardized", "raw"]
 PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")
 
@@ -99,13 +102,13 @@ class Problem:
         """
         if penalty not in PENALTIES:
             raise ReleaseError(f"There is no penalty {penalty!r}. Choose: {', '.join(PENALTIES)}.")
-        scales = release.scales
+        estimate = Estimate.of(release)
+        scales = estimate.scales
         means = np.zeros(len(scales))
         if intercept:
-            moments = Moments.of(release)
-            matrix, means = moments.covariance, moments.means / moments.scales
+            matrix, means = estimate.covariance, estimate.means / scales
         else:
-            matrix = uncentred(release)
+            matrix = estimate.uncentred
         at, to = np.asarray(features), np.asarray(targets)
         weights = {
             "encoded": np.ones(len(at)),
@@ -180,3 +183,35 @@ class Problem:
         pull = self.gram @ solutions - 2 * self.cross
         losses: Matrix = self.power + np.einsum("akt,akt->at", solutions, pull)
         return np.maximum(losses, 0.0)
+
+
+def solve(matrix: Matrix, right: Matrix) -> tuple[Matrix, int]:
+    """Solve a positive semidefinite system, with the smallest norm if it is singular.
+
+    The matrix is first scaled to a unit diagonal, so that the rank does not depend on units.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (k, k)
+        Positive semidefinite matrix.
+
+    right : ndarray, shape (k,) or (k, t)
+        Right-hand side.
+
+    Returns
+    -------
+    solution : ndarray, shape (k,) or (k, t)
+        Solution.
+
+    rank : int
+        Numerical rank of the matrix.
+
+    """
+    diagonal = np.diag(matrix)
+    roots = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(matrix / np.outer(roots, roots))
+    kept = values > MAX_ZERO_EIGENVALUE * max(len(values), 1)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=kept)
+    scaled = (right.T / roots).T
+    solution = vectors @ (inverse * (vectors.T @ scaled).T).T
+    return (solution.T / roots).T, int(np.count_nonzero(kept))

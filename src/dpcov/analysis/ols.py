@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,28 +13,31 @@ import scipy
 
 from dpcov.analysis.below_noise import RULE_TEXT
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
-from dpcov.analysis.features import names_of, target_and_features
+from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import stated
-from dpcov.analysis.moments import DERIVATIVE_STEP, require_matrix, solve, spreads
+from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
-from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.plausible import estimate, sampling_errors
+from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
-from dpcov.analysis.statistics import Stack
+from dpcov.analysis.statistics import FitFigures, Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
+from dpcov.analysis.wald import Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
-from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
+from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
 from dpcov.published import record
-from dpcov.releases.dates import dates_of, length, shown
-from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
+from dpcov.releases.dates import dates_of, shown
+from dpcov.releases.dates import length as length_of
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.wald import Step, WaldTest
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
@@ -45,14 +49,20 @@ BOTH_ERRORS_NOTE = (
     "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
     "residual variance) and privacy noise (simulated)."
 )
+# Largest logarithm of the upper end of an interval, divided by the estimate. Exponentials stay
+# finite.
+MAX_LOG_FACTOR = 700.0
 SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
     "unknown."
 )
-NO_F_TEST_NOTE = "No F test and no test of R-squared: both would ignore the privacy noise."
+INTERCEPT_MESSAGE = (
+    "The formula removes the intercept, but least squares always fits one. Remove `- 1` or `0 +`, "
+    "or use ridge."
+)
 REMOVED_NAME_MESSAGE = (
-    "OLS.{name} is NaN, because an F test ignores the privacy noise. Use the intervals of the "
-    "coefficients; version {version} removes this name."
+    "OLS.{name} is NaN, because an F test ignores the privacy noise. Use `OLS.wald`; version "
+    "{version} removes this name."
 )
 
 
@@ -68,7 +78,7 @@ class OLS(Result):
         Fitted model with the method `predict`.
 
     names : tuple of str
-        ``(intercept)``, then the names of the features.
+        ``(intercept)``, then the names of the features, or the terms of a formula.
 
     coefficients : ndarray, shape (k + 1,)
         Coefficients in the units of the data.
@@ -85,10 +95,12 @@ class OLS(Result):
         Square root of the sum of both squared standard errors.
 
     t : ndarray, shape (k + 1,)
-        Coefficients divided by their standard errors.
+        Square roots of the Wald statistics of the single coefficients, with the signs of the
+        estimates. Without noise, they are the coefficients divided by their standard errors. With
+        noise, the test uses the errors under the hypothesis that the coefficient is 0.
 
     p_values : ndarray, shape (k + 1,)
-        Two-sided p-values by Student's t distribution.
+        Two-sided p-values of the same tests.
 
     lower : ndarray, shape (k + 1,)
         Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
@@ -106,6 +118,9 @@ class OLS(Result):
     residual_deviation : float
         Standard deviation of the residuals, in units of the target.
 
+    residual_interval : ndarray, shape (2,)
+        Interval for the standard deviation of the residuals, for the noise and for sampling.
+
     degrees : float
         Residual degrees of freedom.
 
@@ -114,13 +129,20 @@ class OLS(Result):
         number of rows in which two of the columns are both present.
 
     r_squared : float
-        Estimated fraction of the variance that the model explains, without a test.
+        Estimated fraction of the variance that the model explains.
+
+    r_squared_interval : ndarray, shape (2,)
+        Interval for `r_squared`, for the noise and for sampling. It starts at 0 unless `wald` is
+        significant at this level.
 
     adjusted_r_squared : float
         Fraction of the variance, adjusted for sampling but not for the privacy noise.
 
     digits : float
         Number of decimal digits of the coefficients that rounding leaves correct.
+
+    wald : WaldTest
+        Wald test that all coefficients except the intercept are 0.
 
     assumed : tuple of str
         Sentences about missing cells.
@@ -133,6 +155,9 @@ class OLS(Result):
 
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
+
+    formula_notes : tuple of str
+        Sentences about the reference levels and squares of a formula.
 
     f : float
         NaN, with a `FutureWarning`.
@@ -168,15 +193,20 @@ class OLS(Result):
     level: float
     trusted: Booleans
     residual_deviation: float
+    residual_interval: Vector
     degrees: float
     count: float
     r_squared: float
+    r_squared_interval: Vector
     adjusted_r_squared: float
     digits: float
+    wald: WaldTest
+    fit: Fit = field(metadata=OMITTED_FIELD, repr=False, compare=False)
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
+    formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
 
     @property
     def f(self) -> float:
@@ -211,16 +241,23 @@ class OLS(Result):
         if target in dates_of(schema):
             value, *errors, t, p, low, high = cells
             value, low, high = shown(schema, target, [value, low, high])  # type: ignore[list-item]
-            errors = [length(schema, target, one) for one in errors]  # type: ignore[arg-type]
+            errors = [length_of(schema, target, one) for one in errors]  # type: ignore[arg-type]
             cells = [value, *errors, t, p, low, high]
         return [(name, cells), *rows]
 
     def _notes(self) -> tuple[str, ...]:
-        residual = length(self.model.schema, self.model.target, self.residual_deviation)
+        residual = [
+            length if isinstance(length, str) else format(length, ".4g")
+            for length in (
+                length_of(self.model.schema, self.model.target, float(value))
+                for value in (self.residual_deviation, *self.residual_interval)
+            )
+        ]
+        low, high = self.r_squared_interval
         facts = (
-            f"About {self.count:.0f} rows; estimated R-squared {self.r_squared:.3f} (adjusted "
-            f"for sampling {self.adjusted_r_squared:.3f}); residual std "
-            f"{residual if isinstance(residual, str) else format(residual, '.4g')}. "
+            f"About {self.count:.0f} rows; estimated R-squared {self.r_squared:.3f} ({low:.3f} to "
+            f"{high:.3f}; adjusted for sampling {self.adjusted_r_squared:.3f}); residual std "
+            f"{residual[0]} ({residual[1]} to {residual[2]}). "
             f"Rounding limits the coefficients to about {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ERROR_NOTE if self.privacy_errors is None else BOTH_ERRORS_NOTE
@@ -233,13 +270,25 @@ class OLS(Result):
         warning = (
             (f"Below the noise level, because {RULE_TEXT}: {', '.join(names)}.",) if names else ()
         )
-        return facts, covers, NO_F_TEST_NOTE, *self.assumed, *self.tail, *warning
+        notes = facts, *self.formula_notes, self.wald.words, covers
+        return *notes, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
         table = self._figures()
-        if self.below_noise is None:
-            return table
-        return beside(table, {"below noise": self.below_noise.tolist()})
+        if self.below_noise is not None:
+            table = beside(table, {"below noise": self.below_noise.tolist()})
+        empty = len(table.heads) - 9
+        figures: list[Row] = [
+            (name, [value, None, None, None, None, None, *interval.tolist(), *[None] * empty])
+            for name, value, interval in (
+                ("(R-squared)", self.r_squared, self.r_squared_interval),
+                ("(residual std)", self.residual_deviation, self.residual_interval),
+            )
+        ]
+        test: list[Cell] = [None, None, None, None]
+        test += [self.wald.statistic, self.wald.p_value, None, None]
+        rows = [*table.rows, *figures, ("(Wald test)", [*test, *[None] * empty])]
+        return replace(table, rows=rows)
 
     def _figures(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
@@ -275,22 +324,184 @@ class OLS(Result):
         """
         return np.column_stack([self.lower, self.upper])
 
+    def vcov(self, *, sampling: bool = True) -> Matrix:
+        """Return the error covariance of the coefficients at their estimate.
+
+        The diagonal contains the squares of `standard_errors`, or of `privacy_errors` without
+        sampling.
+
+        Parameters
+        ----------
+        sampling : bool, default True
+            Include the sampling error. Otherwise, the covariance contains the errors due to the
+            noise and clipping.
+
+        Returns
+        -------
+        ndarray, shape (k + 1, k + 1)
+            Covariance in the units of the data. A coefficient without a limit has an infinite
+            variance.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> fit = dpcov.ols(release, "x1")
+        >>> bool(np.allclose(np.sqrt(np.diag(fit.vcov())), fit.standard_errors, rtol=1e-6))
+        True
+
+        """
+        privacy = self.fit.privacy()
+        unlimited = ~np.isfinite(np.diag(privacy))
+        privacy[unlimited, unlimited] = np.inf
+        return privacy + self.fit.sampling if sampling else privacy
+
+    def predict(self, rows: Any) -> Vector:
+        """Predict the target for new rows.
+
+        Values outside the bounds count as the nearer bound, as in the release.
+
+        Parameters
+        ----------
+        rows : array-like, shape (m, k), or table
+            Features in the order of `model.columns`, with 0 or 1 for a level of a categorical
+            column. A table has the original columns instead.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Predictions in units of the target. If the target is a level, each prediction is a
+            linear probability.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ols(release, "x1").predict([[0.2], [0.8]]).shape
+        (2,)
+
+        """
+        return self.model.predict(rows)
+
+    def prediction_errors(self, rows: Any, *, sampling: bool = True) -> Vector:
+        """Return the standard errors of the predictions, from the covariance of the coefficients.
+
+        The errors are about the mean of the target in rows with these features. They leave out the
+        residuals of single rows.
+
+        Parameters
+        ----------
+        rows : array-like, shape (m, k), or table
+            New rows, as for `predict`.
+
+        sampling : bool, default True
+            Include the sampling error; see `vcov`.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Standard errors in units of the target.
+
+        Raises
+        ------
+        ReleaseError
+            The rows have a wrong number of columns, or a column is missing.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.ols(release, "x1").prediction_errors([[0.2], [0.8]]).shape
+        (2,)
+
+        """
+        values = new_rows(self.model.schema, self.model.columns, rows)
+        values = np.column_stack([np.ones(len(values)), values])
+        covariance = self.vcov(sampling=sampling)
+        limited = np.isfinite(np.diag(covariance))
+        known = values[:, limited]
+        variances = np.sum(known @ covariance[np.ix_(limited, limited)] * known, axis=1)
+        variances[(values[:, ~limited] != 0).any(axis=1)] = np.inf
+        return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+
+    def wald_test(
+        self,
+        hypothesis: Matrix | Sequence[str] | str | None = None,
+        values: Sequence[float] | None = None,
+    ) -> WaldTest:
+        """Test a hypothesis about the coefficients with the errors of sampling and of the noise.
+
+        Parameters
+        ----------
+        hypothesis : ndarray, shape (q, k + 1), str or sequence of str, optional
+            Matrix R, with one column for each coefficient in the order of `names`. Names stand for
+            single coefficients. The default is all coefficients except the intercept.
+
+        values : sequence of float, length q, optional
+            Values r of R b under the hypothesis. The default is 0.
+
+        Returns
+        -------
+        WaldTest
+            Result of the test.
+
+        Raises
+        ------
+        ReleaseError
+            A name is unknown, a shape is wrong, or the rows of R are linearly dependent.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(dpcov.ols(release, "x1").wald_test("x0").p_value < 0.001)
+        True
+
+        """
+        asked = Hypothesis.asked(self.names, hypothesis, values)
+        return self.fit.tests([asked])[0]
+
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
 
     def document(self) -> dict[str, Any]:
         sentences = self.assumed + self.tail
         told = {"assumed": sentences} if sentences else {}
-        return {"target": self.model.target, **Result.document(self), **told}
+        test = {"wald": self.wald.document()}
+        return {"target": self.model.target, **Result.document(self), **test, **told}
 
 
 @command(
     "ols",
     "Least squares with standard errors for sampling and privacy noise.",
     "--target age",
+    formula=FORMULA_OPTION,
     target=TARGET_OPTION,
     features=FEATURES_OPTION,
 )
+def ols_command(
+    release: Release,
+    formula: str | None = None,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+) -> OLS:
+    """Fit by least squares with a formula or a target; see `ols`."""
+    return ols(release, given_target(formula, target), features)
+
+
 def ols(
     release: Release,
     target: str,
@@ -310,11 +521,12 @@ def ols(
         Release with an intercept.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``.
+        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, such as
+        ``"pressure ~ age + C(ward, ref='surgery') + age:smoker"``.
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target. If you name a
-        categorical column, its first level is the reference level.
+        categorical column, its first level is the reference level. Leave this out with a formula.
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
@@ -332,13 +544,20 @@ def ols(
     NotReleasedError
         The release contains no means and covariances.
     ReleaseError
-        A name is unknown, or there are too few rows. The error also occurs if some features
-        determine others; use fewer features then, or `ridge`.
+        A name is unknown, a formula is not valid, or there are too few rows. The error also occurs
+        if some features determine others; use fewer features then, or `ridge`.
 
     See Also
     --------
     dpcov.ridge : Ridge regression, which always has a solution.
     dpcov.intervals : Intervals for other statistics.
+
+    Notes
+    -----
+    `wald`, `t` and `p_values` use the errors under the hypothesis; the intervals and `vcov` use the
+    errors at the estimate. If the noise is large, intervals are wide, so that a p-value can be
+    below 0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald` derives the
+    tests.
 
     Examples
     --------
@@ -353,21 +572,24 @@ def ols(
     """
     record.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
+    asked = Regression.of(release, target, features)
+    if not asked.has_intercept:
+        raise ReleaseError(INTERCEPT_MESSAGE)
+    target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
     record.refuse(record.directions_reason(release))
+    estimate = Estimate.of(release)
     if not has_gaps(release.schema):
-        require_matrix(release)
+        Estimate.required(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
-    matrix = _estimate(release, [to, *at])
+    matrix = _center(release, [to, *at])
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
     inverse, rank = solve(gram, np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(_undetermined(release, at, gram))
-    count = max(release.count(), 1.0)
-    if has_gaps(release.schema):
-        count = max(fewest_rows(release, [to, *at]), 1.0)
+    count = max(estimate.fewest_rows([to, *at]), 1.0)
     rows = count
     if release.row_count is None:  # a noisy count can be too small, so use at least k + 2 rows
         rows = max(count, len(at) + 2.0)
@@ -389,46 +611,153 @@ def ols(
     sampling = np.sqrt(residual / rows * spread) * units
     if has_gaps(release.schema):
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
+    fit = Fit.of(release, statistic, to, at, matrix, sampling, degrees, deepcopy(draws))
+    figures = FitFigures(to, tuple(at))
     reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
+    of_figures = np.zeros(2)
     if release.noise is not None:
-        noise = stated(release, [statistic], False, draws)[0]
+        noise, other = stated(release, [statistic, figures], False, draws)
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
-        trusted, below = noise.trusted, noise.below_noise
+        trusted, below, of_figures = noise.trusted, noise.below_noise, other.deviations
         reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = coefficients / errors
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
+    terms = (INTERCEPT_NAME, *asked.names(names))
+    joint, t, p_values = _tests(fit, terms, coefficients, privacy)
+    residual_deviation = float(np.sqrt(residual)) * unit
+    relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
+    own, factors = _intervals_of_figures(joint, relative, float(explained), of_figures, rows, level)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
-        float(explained), errors, release.schema, spreads(release, at),
+        float(explained), errors, release.schema, estimate.deviations[at],
     )  # fmt: skip
     return OLS(
         model=model,
-        names=(INTERCEPT_NAME, *names),
+        names=terms,
         coefficients=coefficients,
         sampling_errors=sampling,
         privacy_errors=privacy,
         standard_errors=errors,
         t=t,
-        p_values=2 * scipy.stats.t.sf(np.abs(t), degrees),
+        p_values=p_values,
         lower=coefficients - reach,
         upper=coefficients + reach,
         level=level,
         trusted=trusted,
-        residual_deviation=float(np.sqrt(residual)) * unit,
+        residual_deviation=residual_deviation,
+        residual_interval=np.minimum(residual_deviation * factors, unit),
         degrees=degrees,
         count=count,
         r_squared=float(explained),
+        r_squared_interval=own,
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
-        assumed=assumed(release),
+        wald=joint.test(),
+        fit=fit,
+        assumed=estimate.assumptions,
         tail=tail_warnings(release),
         dependent=dependent(release),
         below_noise=below,
+        formula_notes=asked.notes,
     )
+
+
+def _tests(
+    fit: Fit, names: Sequence[str], coefficients: Vector, privacy: Vector | None
+) -> tuple[Step, Vector, Vector]:
+    """Test all features together, and each coefficient by itself.
+
+    Returns
+    -------
+    joint : Step
+        Newton step of the hypothesis that all coefficients except the intercept are 0.
+
+    t : ndarray, shape (k + 1,)
+        Signed square roots of the Wald statistics of the single coefficients.
+
+    p_values : ndarray, shape (k + 1,)
+        Their p-values.
+
+    """
+    count = len(names)
+    single = [Hypothesis.selecting(count, [at], f"{name} = 0") for at, name in enumerate(names)]
+    joint, *steps = fit.steps([Hypothesis.asked(names, None, None), *single])
+    found = [step.test() for step in steps]
+    t = np.sqrt([one.statistic for one in found]) * np.sign(coefficients)
+    p_values = np.array([one.p_value for one in found])
+    if privacy is not None:
+        t[np.isinf(privacy)], p_values[np.isinf(privacy)] = 0.0, 1.0
+    return joint, t, p_values
+
+
+def _intervals_of_figures(
+    joint: Step,
+    relative: Matrix,
+    explained: float,
+    deviations: Vector,
+    rows: float,
+    level: float,
+) -> tuple[Vector, Vector]:
+    """Compute the intervals of R-squared and of the residual standard deviation.
+
+    The variance of a figure has three parts: the first-order effect of the noise, the sampling
+    variance for normal residuals, and the variance of a quadratic form. This quadratic form is
+    u' G u, where u is the error of the coefficients and G is the covariance of the features. Its
+    mean is the bias of R-squared, so it moves the lower end.
+
+    Parameters
+    ----------
+    joint : Step
+        Newton step of the joint hypothesis.
+
+    relative : ndarray, shape (k, k)
+        Covariance of the features, divided by the variance of the target.
+
+    explained : float
+        R-squared.
+
+    deviations : ndarray, shape (2,)
+        Standard deviations of R-squared and of the logarithm of the residual variance due to the
+        noise. NaN means that the noise leaves a figure open.
+
+    rows : float
+        Number of rows.
+
+    level : float
+        Nominal coverage.
+
+    Returns
+    -------
+    r_squared : ndarray, shape (2,)
+        Interval for R-squared.
+
+    factors : ndarray, shape (2,)
+        Interval for the residual standard deviation, divided by the estimate.
+
+    """
+    z = scipy.stats.norm.ppf((1 + level) / 2)
+    left = max(1 - explained, np.finfo(float).tiny)
+    biases, variances = [], []
+    for covariance in (joint.noise + joint.sampling, joint.noise):
+        product = relative @ covariance
+        biases.append(float(np.trace(product)))
+        variances.append(2 * float(np.sum(product * product.T)))
+    sampled = 4 * explained * left**2 / rows
+    reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
+    low, high = explained - biases[0] - reach, explained + reach
+    if not joint.test().p_value <= 1 - level:  # no test counts as no effect
+        low = 0.0
+    r_squared = np.clip([low, high], 0.0, 1.0)
+    spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2
+    reach = z * np.sqrt(spread) / 2
+    factors = np.exp([-reach, min(reach + biases[1] / left / 2, MAX_LOG_FACTOR)])
+    if not np.isfinite(r_squared).all():
+        r_squared = np.array([0.0, 1.0])
+    if not np.isfinite(factors).all():
+        factors = np.array([0.0, np.inf])
+    return r_squared, factors
 
 
 def _gone(name: str) -> float:
@@ -439,13 +768,14 @@ def _gone(name: str) -> float:
     return float("nan")
 
 
-def _estimate(release: Release, at: list[int]) -> Matrix:
+def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
+    estimate = Estimate.of(release)
     if not has_gaps(release.schema):
-        return estimate(release)
-    if not release.second_moment().any():
-        require_matrix(release)  # raises with the reason
-    matrix = estimate(release)
+        return estimate.center
+    if not estimate.second_moment.any():
+        Estimate.required(release)  # raises with the reason
+    matrix = estimate.center
     rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
     if rows.min() >= 1:
         return matrix
@@ -521,7 +851,7 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = sampling_errors(release, SAMPLING_DRAWS, generator)
+    errors = Estimate.of(release).sampling_errors(SAMPLING_DRAWS, generator)
     moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )

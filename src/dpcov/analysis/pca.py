@@ -11,16 +11,15 @@ from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.moments import MIN_DIVISOR, Moments, require_matrix
 from dpcov.analysis.statistics import eigenvalues
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
+from dpcov.estimate.missing import MIN_DIVISOR, has_gaps
 from dpcov.published import record
-from dpcov.releases import MIN_FEATURE_VARIANCE
-from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
@@ -252,17 +251,16 @@ def pca(
     True
 
     """
-    require_matrix(release)
-    moments = Moments.of(release)
-    p = len(moments.means)
+    estimate = Estimate.required(release)
+    p = len(estimate.means)
     k = p if k is None else k
     if not 1 <= k <= p:
         raise ReleaseError(f"k must be between 1 and the number of features, {p}; it is {k}.")
     check("error_rate", error_rate, Probability, ReleaseError)
-    units = moments.scales
+    units = estimate.scales
     if correlation:
-        units = _over_deviation(moments.covariance)
-    values, vectors = np.linalg.eigh(moments.covariance * np.outer(units, units))
+        units = _over_deviation(estimate.covariance)
+    values, vectors = np.linalg.eigh(estimate.covariance * np.outer(units, units))
     values, components = np.maximum(values[::-1], 0.0), vectors.T[::-1]
     sizes = np.abs(components)
     largest = np.argmax(
@@ -278,8 +276,8 @@ def pca(
         explained_variance_ratio=values[:k] / max(total, MIN_DIVISOR),
         total_variance=total,
         significant=significant_components(release, error_rate, generator),
-        means=moments.means,
-        deviations=np.where(flat, np.inf, moments.scales / np.where(flat, 1.0, units)),
+        means=estimate.means,
+        deviations=np.where(flat, np.inf, estimate.scales / np.where(flat, 1.0, units)),
         schema=release.schema,
     )
 
@@ -379,9 +377,9 @@ def significant_components(
     if release.noise is None:
         return None
     incomplete = has_gaps(release.schema)
+    estimate = Estimate.of(release)
     if incomplete:
-        least = least_rows(release)
-        noisy = completed(release.schema, release.noisy(), release.intercept(), least=least)
+        noisy = estimate.complete(release.noisy())
     else:
         noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
     count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
@@ -396,7 +394,9 @@ def significant_components(
     noises = (release.noise.simulate(draws) for _ in range(count))
     if incomplete:
         law = release.noise.rescaled(release.lattice.step**2)
-        noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
+        noises = (
+            estimate.complete_errors(release.unmapped(law.simulate(draws))) for _ in range(count)
+        )
     elif release.noise.rotation_invariant:
         return _sequential(values, [noise[:p, :p] for noise in noises], error_rate)
     whitened = [whitening @ noise @ whitening.T for noise in noises]

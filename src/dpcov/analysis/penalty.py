@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import target_and_features
-from dpcov.analysis.moments import MIN_DIVISOR, Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
-from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
 from dpcov.errors import NotReleasedError
-from dpcov.releases.pairwise import fewest_rows, moved
+from dpcov.estimate import Estimate, repeated_releases
+from dpcov.estimate.missing import MIN_DIVISOR
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
 # Number of simulated releases, and of draws of the noise alone. Source: not recorded.
@@ -164,7 +162,7 @@ def least_risk(
         Strength of the penalty.
 
     """
-    require_matrix(release)
+    estimate = Estimate.required(release)
     truth = Problem.of(release, targets, features, penalty, intercept=intercept)
     if release.noise is None:
         raise NotReleasedError(
@@ -172,7 +170,7 @@ def least_risk(
             "from it. Give alpha."
         )
     draws = reading_generator(generator)
-    entries, crosses = _noise(release, targets, features, draws)
+    entries, crosses = _noise(estimate, targets, features, draws)
     unseen = UNDETECTED_VARIANCE * math.sqrt(release.lattice.dimension) * entries
     if alphas is None:
         variances = ALPHA_GRID * float(np.trace(truth.gram)) / len(features)
@@ -180,8 +178,9 @@ def least_risk(
         grid *= len(features) / max(float(truth.weights.sum()), MIN_DIVISOR)
     else:
         grid = np.asarray(alphas, np.float64)
-    risk = _sampling_risk(truth, grid, max(1.0, fewest_rows(release, [*targets, *features])))
-    for made in islice(repeated(release, draws), SIMULATED_RELEASES):
+    fewest = max(1.0, estimate.fewest_rows([*targets, *features]))
+    risk = _sampling_risk(truth, grid, fewest)
+    for made in islice(repeated_releases(release, draws), SIMULATED_RELEASES):
         again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
         risk += (squared_errors(truth, again, grid) + unseen * lengths) / SIMULATED_RELEASES
@@ -195,7 +194,7 @@ def least_risk(
 
 
 def _noise(
-    release: Release,
+    estimate: Estimate,
     targets: Sequence[int],
     features: Sequence[int],
     generator: np.random.Generator,
@@ -211,20 +210,17 @@ def _noise(
         Simulated noise in the entries between k features and t targets.
 
     """
-    plausible = _of_estimate(release, generator)
     at = np.asarray(features)
-    rows = np.concatenate([moved(release, errors)[:, at] for errors in plausible.errors()])
-    rows /= max(1.0, release.count())
+    rows = _drawn(estimate, generator)[:, at] / estimate.count
     entries = rows[:, :, at]
     apart = entries[:, ~np.eye(len(at), dtype=bool)] if len(at) > 1 else entries.ravel()
     return float(np.sqrt(np.mean(apart**2))), rows[:, :, np.asarray(targets)]
 
 
-def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleMoments:
-    """Return simulated errors of the matrix before denoising."""
-    return PlausibleMoments(
-        release, sampling=False, generator=generator, draws=NOISE_DRAWS, alone=True
-    )
+def _drawn(estimate: Estimate, generator: np.random.Generator) -> Array:
+    """Return (s, p + 1, p + 1) simulated errors of the complete matrix before denoising."""
+    found = estimate.errors(sampling=False, generator=generator, draws=NOISE_DRAWS, alone=True)
+    return np.concatenate([estimate.complete_errors(batch) for batch in found.batches()])
 
 
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
@@ -258,14 +254,13 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
         Shift in the units of the target.
 
     """
-    moments, t = Moments.of(release), release.intercept()
-    away = float(moments.encoded[target])
-    plausible = _of_estimate(release, generator)
-    errors = np.concatenate([moved(release, errors) for errors in plausible.errors()])
-    ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
+    estimate, t = Estimate.of(release), release.intercept()
+    away = float(estimate.encoded[target])
+    errors = _drawn(estimate, generator)
+    ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * estimate.count)
     variance = float(np.mean(ratios**2))
     share = min(1.0, variance / max(away**2, MIN_DIVISOR))
-    return float(-away * share * moments.scales[target])
+    return float(-away * share * estimate.scales[target])
 
 
 def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:

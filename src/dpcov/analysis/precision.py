@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, command, section
-from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
-from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases import MIN_FEATURE_VARIANCE
-from dpcov.releases.pairwise import fewest_rows, rows_by_pair
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, repeated_releases
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -138,7 +135,18 @@ class SparsePrecision(Result):
 
     @property
     def edges(self) -> list[Edge]:
-        """Edges of the graph, in descending order of the absolute partial correlation."""
+        """Edges of the graph, in descending order of the absolute partial correlation.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> len(dpcov.precision(release, alpha=0.1).edges) <= 1
+        True
+
+        """
         rows, columns = np.nonzero(np.triu(self.partial_correlations, 1))
         strengths = self.partial_correlations[rows, columns]
         order = np.argsort(-np.abs(strengths), kind="stable")
@@ -553,10 +561,9 @@ class _Problem:
             Matrix and its units.
 
         """
-        require_matrix(release)
+        estimate = Estimate.required(release)
         wanted = chosen(release, features, reference=True)
-        moments = Moments.of(release)
-        every = np.diag(moments.covariance)
+        every = np.diag(estimate.covariance)
         noise = noise_of_entries(release)
         if flat is None:
             flat = [j for j in wanted if every[j] <= MIN_FEATURE_VARIANCE]
@@ -568,9 +575,9 @@ class _Problem:
             raise ReleaseError("None of these features varies in the release.")
         variances = np.maximum(every[at], MIN_FEATURE_VARIANCE)
         deviations = np.sqrt(variances) if correlation else np.ones(len(at))
-        matrix = moments.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
+        matrix = estimate.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
         size = float(np.trace(matrix)) / len(at)
-        units = moments.scales[at] * deviations * np.sqrt(size)
+        units = estimate.scales[at] * deviations * np.sqrt(size)
         shares = noise[at] / variances
         return cls(at, list(flat), units, matrix / size, size, correlation, shares)
 
@@ -584,7 +591,7 @@ class _Problem:
 
     def effective_count(self, release: Release) -> float:
         """Return the number of rows whose sampling error equals the total error."""
-        count = max(fewest_rows(release, self.at), 2.0)
+        count = max(Estimate.of(release).fewest_rows(self.at), 2.0)
         p = len(self.at)
         if p < 2:
             return count
@@ -622,7 +629,7 @@ def noise_of_entries(release: Release) -> Vector:
     if release.linear_map is not None:
         back = np.sum(np.linalg.inv(release.linear_map) ** 2, axis=1)
         deviations *= back[[feature.variable for feature in release.schema.features]]
-    rows = np.maximum(np.diag(rows_by_pair(release)), 2.0)
+    rows = np.maximum(np.diag(Estimate.of(release).rows), 2.0)
     return np.asarray(deviations * (count / rows) ** 2)
 
 
@@ -651,7 +658,7 @@ def _shares(
     """Return the (p, p) fractions of simulated releases with each edge."""
     present = np.zeros_like(problem.matrix)
     names = [release.columns[j] for j in problem.at]
-    for simulated in islice(repeated(release, generator), draws):
+    for simulated in islice(repeated_releases(release, generator), draws):
         again = _Problem.of(simulated, names, correlation=problem.correlation, flat=[])
         optimum = again.solution(fit.alpha, fit.optimum).optimum
         present += optimum.precision != 0

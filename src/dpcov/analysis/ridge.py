@@ -13,7 +13,7 @@ from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, RULE_TEXT
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.intervals import shown_unasked, stated
-from dpcov.analysis.moments import require_matrix, spreads
+from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.analysis.statistics import Coefficients
@@ -22,6 +22,7 @@ from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.persons import dependent, titled
 
@@ -88,6 +89,12 @@ class Ridge(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
+    terms : tuple of str
+        Terms of a formula for the k features. Empty if the features were named without a formula.
+
+    formula_notes : tuple of str
+        Sentences about the reference levels and squares of a formula.
+
     See Also
     --------
     dpcov.ridge : Fit by ridge regression.
@@ -116,6 +123,8 @@ class Ridge(Result):
     why: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
     dependent: str = field(default="", metadata=OMITTED_FIELD)
+    terms: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
 
     @property
     def effects(self) -> Vector:
@@ -202,6 +211,7 @@ class Ridge(Result):
                 rest="features with small effects",
                 notes=(
                     facts,
+                    *self.formula_notes,
                     *[COEFFICIENT_ERRORS_NOTE] * told,
                     *[self.why] * bool(self.why),
                     *self._below(),
@@ -227,11 +237,13 @@ class Ridge(Result):
     def document(self) -> dict[str, Any]:
         low, high = self.conf_int(CONFIDENCE_LEVEL).T
         more = {"lower": low, "upper": high, "level": CONFIDENCE_LEVEL, "effects": self.effects}
+        if self.terms:
+            more["terms"] = self.terms
         return Result.document(self) | more
 
     def _below(self) -> tuple[str, ...]:
         """Return a sentence that lists the coefficients below the noise level, if there are any."""
-        names = [INTERCEPT_NAME, *self.columns]
+        names = self._names()
         below = [] if self.below_noise is None else self.below_noise.tolist()
         found = [name for name, flagged in zip(names, below, strict=False) if flagged]
         return (
@@ -244,7 +256,11 @@ class Ridge(Result):
             "std err": self._errors(),
             **dict(zip(("lower", "upper"), self.conf_int().T, strict=True)),
         }
-        return Table(("", *columns), rows_of((INTERCEPT_NAME, *self.columns), *columns.values()))
+        return Table(("", *columns), rows_of(self._names(), *columns.values()))
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the (k + 1,) names of the intercept and of the coefficients in the output."""
+        return (INTERCEPT_NAME, *(self.terms or self.columns))
 
     def _errors(self) -> Vector:
         """Return the (k + 1,) standard errors, or NaN if there are none."""
@@ -312,11 +328,24 @@ class RidgePath:
     "ridge",
     "Predict a column from others by ridge regression.",
     "--target age",
+    formula=FORMULA_OPTION,
     target=TARGET_OPTION,
     alpha=ALPHA_OPTION,
     features=FEATURES_OPTION,
     penalty=Option("--penalty", "Units in which coefficients are penalised.", choices=PENALTIES),
 )
+def ridge_command(
+    release: Release,
+    formula: str | None = None,
+    target: str | None = None,
+    alpha: float | None = None,
+    features: Sequence[str] | None = None,
+    penalty: Penalty = "encoded",
+) -> Ridge:
+    """Fit by ridge regression with a formula or a target; see `ridge`."""
+    return ridge(release, given_target(formula, target), alpha, features, penalty=penalty)
+
+
 def ridge(
     release: Release,
     target: str,
@@ -344,7 +373,8 @@ def ridge(
         then be symmetric about 0, and the number of rows must be public.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``.
+        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, as for
+        `ols`; ``- 1`` in the formula removes the intercept.
 
     alpha : float, optional
         Strength of the penalty, at least 0. The default is the choice of `ridge_alpha`. With the
@@ -379,7 +409,8 @@ def ridge(
         The release holds the trace only, or alpha is missing and the release has no noise
         distribution.
     ReleaseError
-        A name is unknown, alpha is negative, or the target is among the features.
+        A name is unknown, a formula is not valid, alpha is negative, or the target is among the
+        features.
 
     See Also
     --------
@@ -407,6 +438,9 @@ def ridge(
     True
 
     """
+    asked = Regression.of(release, target, features)
+    target, features = asked.target, asked.features
+    intercept = intercept and asked.has_intercept
     pull, draws = 0.0, reading_generator(generator)
     if alpha is None:
         alpha = ridge_alpha(
@@ -415,8 +449,8 @@ def ridge(
         if intercept:
             pull = pull_of_mean(release, position(release, target), draws)
     path = ridge_path(release, target, [alpha], features, intercept=intercept, penalty=penalty)
-    asked = errors and intercept and shown_unasked(release)
-    noise = _errors(release, path, draws) if asked else None
+    with_errors = errors and intercept and shown_unasked(release)
+    noise = _errors(release, path, draws) if with_errors else None
     at = [release.columns.index(name) for name in path.columns]
     return Ridge(
         target,
@@ -428,9 +462,11 @@ def ridge(
         float(path.r_squared[0]),
         None if noise is None else noise.deviations,
         release.schema,
-        spreads(release, at),
+        Estimate.of(release).deviations[at],
         dependent=dependent(release),
         below_noise=None if noise is None else noise.below_noise,
+        terms=asked.names(path.columns) if asked.labels else (),
+        formula_notes=asked.notes,
     )
 
 
@@ -504,7 +540,7 @@ def ridge_path(
     strengths = np.asarray(alphas, np.float64)
     for alpha in strengths.ravel().tolist():
         check("alpha", alpha, AtLeast0, ReleaseError)
-    require_matrix(release)
+    Estimate.required(release)
     to, at = target_and_features(release, target, features)
     problem = Problem.of(release, [to], at, penalty, intercept=intercept)
     solutions = problem.solutions(strengths)

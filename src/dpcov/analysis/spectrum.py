@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.declared import section
-from dpcov.analysis.expected import UNKNOWN_ERROR_MESSAGE
-from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import reading_generator
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import Table, rows_of
-from dpcov.releases.pairwise import completed, least_rows, moved
+from dpcov.estimate import Estimate
+from dpcov.published import record
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -126,18 +125,17 @@ def noisy_spectrum(
         The release has no intercept, holds the trace only, or its denoised matrix is 0.
 
     """
-    require_matrix(release)
-    moments = Moments.of(release)
-    noisy = release.with_count(release.noisy())
-    noisy = completed(release.schema, noisy, release.intercept(), least=least_rows(release))
+    record.refuse(release.not_released)
+    estimate = Estimate.required(release)
+    noisy = estimate.complete(estimate.counted(release.noisy()))
     count_entry, sums = noisy[-1, -1], noisy[:-1, -1]
     centred = noisy[:-1, :-1]
     if count_entry > 0:
         centred = centred - np.outer(sums, sums) / count_entry
     return NoisySpectrum(
-        _eigenvalues(moments.covariance),
-        _eigenvalues(centred / moments.count),
-        _floor(release, moments, generator),
+        _eigenvalues(estimate.covariance),
+        _eigenvalues(centred / estimate.count),
+        _floor(estimate, generator),
     )
 
 
@@ -146,17 +144,16 @@ def _eigenvalues(matrix: Matrix) -> Vector:
     return np.asarray(values[::-1], np.float64)
 
 
-def _floor(
-    release: Release, moments: Moments, generator: np.random.Generator | None
-) -> float | None:
-    if release.noise is None:
+def _floor(estimate: Estimate, generator: np.random.Generator | None) -> float | None:
+    made = estimate.record
+    if made.noise is None:
         return None
     draws = reading_generator(generator)
-    law = release.noise.rescaled(release.lattice.step**2)
-    p = len(moments.means)
-    away = moments.encoded / release.intercept()
+    law = made.noise.rescaled(made.lattice.step**2)
+    p = len(estimate.encoded)
+    away = estimate.encoded / made.intercept()
     centring = np.column_stack([np.eye(p), -away])
     count = FEW_FLOOR_DRAWS if p > MAX_FLOOR_FEATURES else FLOOR_DRAWS
-    noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
+    noises = (estimate.complete_errors(made.unmapped(law.simulate(draws))) for _ in range(count))
     tops = [float(np.linalg.eigvalsh(centring @ noise @ centring.T)[-1]) for noise in noises]
-    return float(np.quantile(tops, CONFIDENCE_LEVEL, method="higher")) / moments.count
+    return float(np.quantile(tops, CONFIDENCE_LEVEL, method="higher")) / estimate.count

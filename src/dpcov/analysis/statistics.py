@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.estimate.missing import complete_moments
 from dpcov.published import record
-from dpcov.releases.pairwise import completed
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans
@@ -27,6 +27,20 @@ class Statistic(Protocol):
     """Statistic of second moments, which are in squared units of an encoded row.
 
     b is the number of second moments, and k is the number of figures of the statistic.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for a statistic.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.intervals(release, dpcov.eigenvalues()).low.shape
+    (2,)
+
     """
 
     def values(self, release: Release, matrices: Array) -> Array:
@@ -70,7 +84,7 @@ class Stack:
         if not release.has_intercept:
             record.refuse(record.NO_INTERCEPT)
         t = release.intercept()
-        matrices = completed(release.schema, matrices, t)
+        matrices = complete_moments(release.schema, matrices, t)
         counts = matrices[:, -1, -1] / t**2
         counts = np.where(counts > 0, counts, np.nan)
         means = matrices[:, :-1, -1] / (t * counts[:, None])
@@ -88,9 +102,14 @@ class Stack:
 
 
 class _Plain:
-    """Statistic without limits, in the shape of a vector."""
+    """Statistic without limits, in the shape of a vector.
+
+    `of_columns` is True if the statistic depends on means and variances only, so that a release of
+    sums has it.
+    """
 
     __slots__ = ()
+    of_columns: ClassVar[bool] = False
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -np.inf, np.inf
@@ -123,6 +142,8 @@ class _Triangle(_Plain):
 class Means(_Plain):
     """Means in the units of the data."""
 
+    of_columns = True
+
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
 
@@ -130,6 +151,20 @@ class Means(_Plain):
         numeric, features = release.schema.encoded_columns, release.schema.variables
         low = [f.center - f.scale if f.name in numeric else f.center for f in features]
         return np.array(low), release.centers + release.scales
+
+
+class Variances(_Plain):
+    """Variances in the squared units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        covariances = Stack.of(release, matrices).covariances
+        return np.diagonal(covariances, axis1=1, axis2=2) * release.scales**2
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        indicators = np.array([feature.is_indicator for feature in release.schema.variables])
+        return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
 
 
 class Covariances(_Triangle):
@@ -154,6 +189,29 @@ class Correlations(_Triangle):
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
         return Stack.of(release, matrices).correlations()[:, rows, columns]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OneCorrelation(_Plain):
+    """Correlation of one pair of features.
+
+    Attributes
+    ----------
+    first, second : int
+        Positions of the features.
+
+    """
+
+    first: int
+    second: int
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        at, whole = [self.first, self.second], Stack.of(release, matrices)
+        pair = Stack(whole.means[:, at], whole.covariances[:, at][:, :, at])
+        return pair.correlations()[:, :1, 1]
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -1.0, 1.0
@@ -254,6 +312,44 @@ class Coefficients(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class FitFigures(_Plain):
+    """R-squared and the logarithm of the residual variance of a regression.
+
+    Attributes
+    ----------
+    target : int
+        Position of the target.
+
+    features : tuple of int
+        Positions of the features.
+
+    """
+
+    target: int
+    features: tuple[int, ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return (b, 2) figures for (b, d, d) second moments, with NaN for undefined figures."""
+        covariances, at = Stack.of(release, matrices).covariances, list(self.features)
+        gram = covariances[:, at][:, :, at]
+        cross = covariances[:, at, self.target]
+        variances = covariances[:, self.target, self.target]
+        undefined = _undefined(gram) | np.isnan(cross).any(axis=1)
+        gram = np.where(undefined[:, None, None], 0.0, gram)
+        scale = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), np.finfo(float).tiny))
+        related = gram / (scale[:, :, None] * scale[:, None, :])
+        undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
+        related = np.where(undefined[:, None, None], np.eye(len(at)), related)
+        scaled = np.where(undefined[:, None], 0.0, cross) / scale
+        solved = np.linalg.solve(related, scaled[:, :, None])[:, :, 0]
+        explained = np.einsum("bk,bk->b", scaled, solved)
+        undefined |= ~(variances > explained)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.column_stack([explained / variances, np.log(variances - explained)])
+        return np.where(undefined[:, None], np.nan, found)
+
+
+@dataclass(frozen=True, slots=True)
 class OfRelease(_Plain):
     """Statistic that calls a function of a release.
 
@@ -296,9 +392,10 @@ class OfRelease(_Plain):
             return None
 
 
-Name = Literal["mean", "covariance", "correlation", "eigenvalues", "explained variance"]
+Name = Literal["mean", "variance", "covariance", "correlation", "eigenvalues", "explained variance"]
 STATISTICS: dict[str, Statistic] = {
     "mean": Means(),
+    "variance": Variances(),
     "covariance": Covariances(),
     "correlation": Correlations(),
     "eigenvalues": Spectrum("covariance", shares=False),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE, flags
+from dpcov.analysis.correlation import different_columns
 from dpcov.analysis.declared import section
-from dpcov.analysis.expected import UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.intervals import intervals
 from dpcov.core.printable import shortened
 from dpcov.core.show.result import Found, Picture
@@ -32,15 +32,9 @@ MAX_TABLE_PAIRS, MAX_PLOT_PAIRS = 20, 15
     folded=False,
 )
 def strongest_pairs(release: Release, *, generator: np.random.Generator | None = None) -> Found:
-    """Return the pairs of features with the strongest correlations.
-
-    Two levels of the same column are not a pair, because they always exclude each other.
-    """
+    """Return the pairs of features of different columns with the strongest correlations."""
     matrix, features = release.correlation(), release.schema.variables
-    i, j = np.tril_indices(len(matrix), -1)
-    columns = np.array([feature.column for feature in features])
-    apart = columns[i] != columns[j]
-    i, j = i[apart], j[apart]
+    i, j = different_columns(release)
     if not len(i):
         raise ReleaseError("There are no two columns to compare.")
     order = np.argsort(-np.abs(matrix[i, j]), kind="stable")[:MAX_TABLE_PAIRS]

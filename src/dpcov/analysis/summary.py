@@ -6,29 +6,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.expected import (
-    NO_SIGNAL_MESSAGE,
-    UNKNOWN_ERROR_MESSAGE,
+from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE, UNKNOWN_ERROR_MESSAGE
+from dpcov.analysis.correlation import (
     correlation_errors,
     correlations_below_noise,
     half_widths,
 )
-from dpcov.analysis.noise_warnings import deviations, means_below_noise, noise_warnings
-from dpcov.analysis.rounding import keeps_declared
+from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
-from dpcov.published.recomputed import is_recomputed
-from dpcov.published.record import CountEstimate
+from dpcov.estimate import Estimate
+from dpcov.estimate.rounding import keeps_declared
+from dpcov.published import record
+from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
-from dpcov.releases.pairwise import missing_shares
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
 
 
 def summary(release: Release) -> Found:
-    """Return the summary that `dpcov show` prints."""
+    """Return the summary that `dpcov show` prints.
+
+    Warns
+    -----
+    ReplayWarning
+        The map or the clipping radius does not follow from the earlier answers.
+
+    """
+    from dpcov.mechanisms.replay import warn_of_mismatches
+
+    warn_of_mismatches(release)
     accuracy, errors = _accuracy(release)
     below = [sentence for sentence in noise_warnings(release) if sentence != release.not_released]
     notes, described = [*large_delta(release), *below, *accuracy], facts(release)
@@ -37,15 +46,16 @@ def summary(release: Release) -> Found:
         "columns": release.columns,
         "not_released": release.not_released,
         "guarantee_recomputed": is_recomputed(release),
+        "map_replayed": _replayed(release),
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
-        "count_standard_error": _count_error(release),
+        "count_standard_error": Estimate.of(release).count_deviation,
         **errors,
         "means_below_noise": _means_below(release),
         "facts": dict(described.texts()),
         "notes": notes,
         "budget_warnings": large_delta(release),
-        **({"missing": shares} if (shares := missing_shares(release)) else {}),
+        **({"missing": shares} if (shares := Estimate.of(release).missing_shares) else {}),
     }
     return Found([described, sentences(*notes)], document)
 
@@ -78,7 +88,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
 
 def _means_below(release: Release) -> list[str] | None:
     """Return the features whose means are below the noise level, or None if this is unknown."""
-    flagged = None if release.not_released is not None else means_below_noise(release)
+    flagged = None if record.means_reason(release) is not None else means_below_noise(release)
     if flagged is None:
         return None
     return [name for name, below in zip(release.columns, flagged, strict=True) if below]
@@ -98,6 +108,8 @@ def large_delta(release: Release) -> list[str]:
 
 def facts(release: Release) -> Table:
     """Return a table of the size, the guarantee and the limits of a release."""
+    from dpcov.mechanisms.replay import Replay
+
     features = len(release.columns)
     stated = release.whole_guarantee
     found = {
@@ -108,6 +120,7 @@ def facts(release: Release) -> Table:
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
         "recomputed": _recomputed(release),
+        **({} if (replay := Replay.of(release)) is None else {"replayed": replay.in_words()}),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "resolution": _resolution(release),
         "made by": release.made_by(),
@@ -126,7 +139,20 @@ def _recomputed(release: Release) -> str:
     """Return whether dpcov computed the guarantee again from the noise of the rounds."""
     if is_recomputed(release):
         return "yes, the guarantee follows from the noise of all queries in this file"
-    return "not recomputable, because this mechanism does not publish the noise of all its queries"
+    if not Total.of(release).complete:
+        return "not recomputable, because the noise of this mechanism has no known distribution"
+    return (
+        "not recomputable, because the queries in this file spend less than the guarantee states: "
+        "the mechanism does not publish all queries, or a query is missing"
+    )
+
+
+def _replayed(release: Release) -> bool | None:
+    """Return whether the map follows from the earlier answers, or None if this is unknown."""
+    from dpcov.mechanisms.replay import Replay
+
+    found = Replay.of(release)
+    return None if found is None or not found.known else not found.mismatches
 
 
 def _resolution(release: Release) -> str:
@@ -154,7 +180,7 @@ def _rows_by_column(release: Release) -> dict[str, str]:
     """Return the number of rows without a missing cell, for each column with missing cells."""
     counts = [
         f"{name} {(1 - share) * release.count():.0f} ({share:.1%} missing)"
-        for name, share in missing_shares(release).items()
+        for name, share in Estimate.of(release).missing_shares.items()
     ]
     return {"rows by column": ", ".join(counts)} if counts else {}
 
@@ -162,19 +188,7 @@ def _rows_by_column(release: Release) -> dict[str, str]:
 def _private_count(release: Release) -> str:
     if not release.tells_count:
         return "private, not released"
-    about, deviation = f"about {release.count():.0f}", _count_error(release)
+    about, deviation = f"about {release.count():.0f}", Estimate.of(release).count_deviation
     if deviation is None:
         return f"{about} (private)"
     return f"{about}, standard error {deviation:.0f} (private, with noise)"
-
-
-def _count_error(release: Release) -> float | None:
-    """Return the standard error of the number of rows.
-
-    The result is None if the number is public, unknown or not released.
-    """
-    if release.row_count is not None or not release.tells_count:
-        return None
-    if (best := CountEstimate.of(release)) is not None:
-        return best.deviation
-    return None if release.noise is None else deviations(release)[0]

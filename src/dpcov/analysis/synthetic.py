@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from dpcov.analysis.copula import Copula
 from dpcov.analysis.declared import Option, command
-from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.parameters import Count, check
 from dpcov.core.show.frames import csv_body
 from dpcov.core.show.result import Result
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import coherent_moments
 from dpcov.releases.carried import stamped
-from dpcov.releases.coherent import coherent_moments
 from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
@@ -98,7 +98,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
 
     """
     check("n", n, Count, ReleaseError)
-    require_matrix(release)
+    Estimate.required(release)
     generator = np.random.default_rng(seed)
     # Ranks among few rows cannot show a dependence, so at least MIN_DRAWN_ROWS are drawn.
     rows = _copula(release).draw(max(n, MIN_DRAWN_ROWS), len(release.columns), generator)[:n]
@@ -156,8 +156,8 @@ def rows(release: Release, n: int, seed: int | None = None) -> Rows:
 def _copula(release: Release) -> Copula:
     """Return the copula of a release, which is computed once."""
     if COPULA not in release.memory:
-        schema, moments = release.schema, Moments.of(release)
-        mean, covariance = moments.encoded, moments.covariance
+        schema, estimate = release.schema, Estimate.of(release)
+        mean, covariance = estimate.encoded, estimate.covariance
         if release.denoise == "none":
             mean, covariance = coherent_moments(schema, mean, covariance, np.ones(len(mean)))
         release.memory[COPULA] = Copula.of(schema, _drawn(schema), mean, covariance)

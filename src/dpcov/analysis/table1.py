@@ -12,7 +12,6 @@ from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.column_parts import shares_of
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.group_figures import group_figures
-from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.table_texts import (
     FLAG_NOTE,
     FLAG_SIGN,
@@ -26,6 +25,7 @@ from dpcov.core.show.frames import table_frame
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Cell, Row, Table
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
@@ -378,7 +378,7 @@ def table1(
         options = {"level": level, "sampling": sampling, "generator": generator}
         return _of_groups(release, by, **options)
     record.refuse(release.not_released)
-    require_matrix(release)
+    Estimate.required(release)
     found = group_figures(release, by, level, sampling, generator)
     covers = covers_of(release, sampling=sampling)
     return Table1(

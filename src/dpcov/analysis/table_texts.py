@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpcov.analysis.intervals import shown_unasked
 from dpcov.analysis.noise_warnings import noise_warnings
-from dpcov.releases.pairwise import assumed
+from dpcov.estimate import Estimate
 from dpcov.rows.schema import Numeric
 
 if TYPE_CHECKING:
@@ -50,4 +50,4 @@ def cautions(release: Release, columns: Iterable[str]) -> tuple[str, ...]:
     more = f" and {len(names) - MAX_NAMED_COLUMNS} more" * (len(names) > MAX_NAMED_COLUMNS)
     listed = f"{', '.join(names[:MAX_NAMED_COLUMNS])}{more}"
     note = (f"Missing cells count as the midpoint of the bounds: {listed}.",) if names else ()
-    return (*noise_warnings(release), *assumed(release), *note)
+    return (*noise_warnings(release), *Estimate.of(release).assumptions, *note)

@@ -11,17 +11,15 @@ from typing import Any, Literal, Unpack
 
 from dpcov import denoise as denoising
 from dpcov.api.about import about, file_hash, schema_hash
-from dpcov.api.ledger import About, Ledger, finish_or_warn, require_countable
+from dpcov.api.ledger import About, Ledger, finish_or_warn
 from dpcov.api.request import Request
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.ledger_rule import Count as LedgerCount
 from dpcov.core.parameters import Count
 from dpcov.core.privacy import (
     BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
-    PureDP,
     budget_warnings,
 )
 from dpcov.denoise import Method
@@ -249,7 +247,7 @@ def prepare_rows(rows: Rows, request: Request, described: About) -> PreparedRele
     if relation == Neighbors.REPLACE_ONE:
         rows.require_countable()
     ledger = request.opened_ledger
-    with_mu = _needs_mu(ledger, request)
+    with_mu = request.needs_mu
     mechanism, reason, laws = _chosen(rows, request, with_mu)
     require_answerable(mechanism, rows)
     per_row = units_per_row(rows.schema)
@@ -261,17 +259,6 @@ def prepare_rows(rows: Rows, request: Request, described: About) -> PreparedRele
     return PreparedRelease(
         rows, mechanism, reason, laws, request, ledger, rows.where, about=described
     )
-
-
-def _needs_mu(ledger: Ledger | None, request: Request) -> bool:
-    """Return True if the ledger needs Gaussian noise with a known mu for this budget."""
-    if ledger is None:
-        return False
-    account = ledger.account(request.dataset)
-    if isinstance(request.budget, PureDP):
-        require_countable(account, request.budget, None)
-        return False
-    return account.count == LedgerCount.GAUSSIAN
 
 
 def _chosen(rows: Rows, request: Request, with_mu: bool) -> tuple[Mechanism, str, WithCount | None]:

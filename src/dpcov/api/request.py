@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from dpcov.api.ledger import Ledger
+from dpcov.api.ledger import Ledger, require_countable
+from dpcov.core.ledger_rule import Count as LedgerCount
 from dpcov.core.parameters import Count, check_arguments, kinds_of
-from dpcov.core.privacy import Budget, Neighbors, NeighborsName, budget_from, neighbors_named
+from dpcov.core.privacy import (
+    Budget,
+    Neighbors,
+    NeighborsName,
+    PureDP,
+    budget_from,
+    neighbors_named,
+)
 from dpcov.denoise import Method
 from dpcov.errors import SchemaError
 from dpcov.mechanisms import Mechanism, MechanismOptions, mechanism_named
@@ -94,6 +102,24 @@ class Request:
     def opened_ledger(self) -> Ledger | None:
         """Ledger that records the budget, if there is one."""
         return Ledger.open(self.ledger) if isinstance(self.ledger, str | Path) else self.ledger
+
+    @property
+    def needs_mu(self) -> bool:
+        """True if the ledger needs Gaussian noise with a known mu for this budget.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot count a release with this budget.
+
+        """
+        if (ledger := self.opened_ledger) is None:
+            return False
+        account = ledger.account(self.dataset)
+        if isinstance(self.budget, PureDP):
+            require_countable(account, self.budget, None)
+            return False
+        return account.count == LedgerCount.GAUSSIAN
 
     def declared_schema(self, data: Any = None) -> Schema:
         """Return the schema. If the request has bounds only, opened `data` names the columns."""

@@ -375,7 +375,8 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
             f"signed, according to the file, with the key {', '.join(keys)}. Only "
             f"`dpcov verify {name} --key PUBLIC` checks a signature."
         )
-    print(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")
+    first = "correlation" if loaded.not_released is None else "covariance"
+    print(f"next: dpcov {first} {name}, or dpcov report {name} --out PAGE.html")
 
 
 def commands() -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _option(option: Option, default: object) -> Any:
     offered = None if option.completes is None else getattr(completions, option.completes)
     if not option.flag.startswith("-"):
         named = typer.Argument(metavar=option.flag, help=option.help, autocompletion=offered)
-        return Annotated[kind, named]
+        return Annotated[kind | None if default is None else kind, named]
     stated = typer.Option(option.flag, help=option.help, autocompletion=offered, min=option.least)
     return Annotated[kind | None if default is None else kind, stated]
 

@@ -6,6 +6,7 @@ Names with characters that have a meaning for a shell are left out.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,6 +55,12 @@ def columns_list(ctx: typer.Context, incomplete: str) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [before + comma + name for name in _beginning(last, _columns(ctx)) if name not in taken]
+
+
+def formula(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the last name in a formula without blanks."""
+    before, last = re.fullmatch(r"(.*[~+\-:*(])?(.*)", incomplete, re.DOTALL).groups("")  # type: ignore[union-attr]
+    return [before + name for name in _beginning(last, _columns(ctx))]
 
 
 def categories(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -69,12 +69,14 @@ def passport(
 ) -> None:
     """Describe the guarantee of a release for a registry, an assessor or an officer."""
     from dpcov.core.files import reserved
+    from dpcov.mechanisms.replay import warn_of_mismatches
     from dpcov.releases import Release
     from dpcov.report.passport import passport as passport_of
     from dpcov.report.passport import text
     from dpcov.report.statements import Statements
 
     loaded = Release.load(file)
+    warn_of_mismatches(loaded, depth=0)
     statements = Statements(
         title=title,
         curators=tuple(curator or ()),

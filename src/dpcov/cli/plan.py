@@ -87,6 +87,11 @@ def plan(
             "assumptions: dpcov assumes the means and covariances of this release.",
         ),
     ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger of the release, which can require Gaussian noise."),
+    ] = None,
+    dataset: options.Dataset = None,
     as_json: options.Json = False,
 ) -> None:
     """Predict the errors of a release from public numbers.
@@ -112,6 +117,8 @@ def plan(
         denoise=denoise,
         target=target,
         assumptions=_assumptions(spread or [], mean or [], correlation, explained, like),
+        ledger=ledger,
+        dataset=dataset,
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
@@ -120,7 +127,8 @@ def plan(
         answers = [] if needed is None or error is None else found.answers(error, needed)
         print_tables([*found.tables(), sentences(*answers)])
         stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(found.budget).items())
-        print(f"next: dpcov release DATA --schema {shown(schema)} {stated} --ledger LEDGER ...")
+        book = "LEDGER" if ledger is None else shown(ledger)
+        print(f"next: dpcov release DATA --schema {shown(schema)} {stated} --ledger {book} ...")
 
 
 def _assumptions(

@@ -123,12 +123,14 @@ def verify(
     """
     from dpcov.core.keys import PublicKey
     from dpcov.core.show.text import warn
+    from dpcov.mechanisms.replay import warn_of_mismatches
     from dpcov.releases.advisories import advisories
     from dpcov.report.documents import document
     from dpcov.signatures import verified
 
     given = PublicKey.read(key)
     release, others = verified(file, given, shown(key))
+    warn_of_mismatches(release, depth=0)
     if as_json:
         facts = {"verified": True, "key": str(key), "fingerprint": given.fingerprint}
         print(json_text(document(release, **facts, not_checked=others)))

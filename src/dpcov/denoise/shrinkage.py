@@ -17,8 +17,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy
 
+from dpcov.denoise.isotonic import isotonic
 from dpcov.denoise.projection import compose, onto_simplex, project
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def simulated_spectrum(
     )
     weights = np.exp(np.array(likelihoods) - max(likelihoods))
     average = weights @ np.array(shrunk) / weights.sum()
-    return onto_simplex(scipy.optimize.isotonic_regression(average).x, trace)
+    return onto_simplex(isotonic(average), trace)
 
 
 def _fitted(values: Vector, trace: float, simulations: _Simulations) -> Vector:
@@ -230,9 +230,7 @@ def _fitted(values: Vector, trace: float, simulations: _Simulations) -> Vector:
     spectrum = onto_simplex(values, trace)
     for _ in range(simulations.iterations):
         mean = np.linalg.eigvalsh(simulations.noisy(spectrum)).mean(axis=0)
-        spectrum = scipy.optimize.isotonic_regression(
-            spectrum + FIT_STEP_FRACTION * (values - mean)
-        ).x
+        spectrum = isotonic(spectrum + FIT_STEP_FRACTION * (values - mean))
         spectrum = onto_simplex(spectrum, trace)
     return spectrum
 
@@ -299,7 +297,7 @@ class _Simulations:
         mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1) + rounding**2
         likelihood = -0.5 * float(np.sum((observed - mean) ** 2 / variance + np.log(variance)))
         overlaps = np.einsum("bji,bji,j->i", vectors, vectors, spectrum) / len(vectors)
-        return likelihood, scipy.optimize.isotonic_regression(overlaps).x
+        return likelihood, isotonic(overlaps)
 
 
 def beside(matrix: Matrix, law: MatrixLaw, trace: float, directions: Matrix | None) -> Matrix:
@@ -437,4 +435,4 @@ def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
     g = (1 / (z[:, None] - values[None, :])).mean(axis=1)
     w = z - law.r_transform(g)
     spectrum = (w * g).imag / g.imag
-    return onto_simplex(scipy.optimize.isotonic_regression(spectrum).x, trace)
+    return onto_simplex(isotonic(spectrum), trace)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
-from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.precision import SparsePrecision
 from dpcov.analysis.precision import precision as sparse_precision
 from dpcov.core.parameters import Above0, check
 from dpcov.errors import EstimatorError
+from dpcov.estimate import Estimate
 from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
 def _varying(release: Release) -> Matrix:
     """Return the (p, p) covariance, or raise `ReleaseError` if it is missing or 0."""
-    require_matrix(release)
+    Estimate.required(release)
     return release.covariance()
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpcov.core.privacy import Guarantee, Neighbors
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.published.consistency import shift_for
-from dpcov.published.costs import cost
+from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import NoisyMatrix, NoisyTrace, Round, RowMap
 from dpcov.releases import Release
 
@@ -80,6 +81,11 @@ class Calibration:
         for law in (self.matrix, self.trace, self.trace_alone, self.counts):
             if law is not None:
                 law.require_drawable()
+
+    @property
+    def is_gaussian(self) -> bool:
+        """True if all noise is Gaussian noise."""
+        return isinstance(self.trace_alone, ScalarGaussian)
 
     def at(self, lattice: Lattice) -> Calibration:
         """Return a calibration with the same cost for another lattice of the same order."""
@@ -210,28 +216,15 @@ def answers(
     if below_noise_threshold(lattice, count, calibration.matrix):
         trace = moment.trace() + draws.trace_alone
         alone = NoisyTrace(lattice, transform, trace, calibration.trace_alone)
-        return (spent("trace", alone, schema, guarantee),)
+        return rounds_of([("trace", alone)], schema, guarantee)
     shift = shift_for(calibration.matrix.spread)
     units = coarse(moment.units + draws.matrix, shift)
     matrix = NoisyMatrix(lattice, transform, shift, units, calibration.matrix)
-    rounds = [spent("matrix", matrix, schema, guarantee)]
+    published: list[tuple[Query, Published]] = [("matrix", matrix)]
     if calibration.trace is not None and draws.trace is not None:
         trace = moment.trace() + draws.trace
-        beside = NoisyTrace(lattice, transform, trace, calibration.trace)
-        rounds.append(spent("trace", beside, schema, guarantee, matrix))
-    return tuple(rounds)
-
-
-def spent(
-    query: Query,
-    answer: Published,
-    schema: Schema,
-    guarantee: Guarantee,
-    beside: NoisyMatrix | None = None,
-) -> Round:
-    """Return a round with the cost of its answer (see `dpcov.published.costs.cost`)."""
-    found = cost(answer, schema, guarantee, beside)
-    return Round(query, answer, guarantee.budget if found is None else found)
+        published.append(("trace", NoisyTrace(lattice, transform, trace, calibration.trace)))
+    return rounds_of(published, schema, guarantee)
 
 
 def below_noise_threshold(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 class Calibrated(Protocol):
-    """Result of a calibration: the guarantee, and the noise distributions that provide it."""
+    """Result of a calibration: the guarantee, and the noise distributions that provide it.
+
+    Two more attributes are optional. `is_gaussian` is True if all noise is Gaussian noise, and
+    False if all noise is Laplace noise. The count and the audit use this attribute. `mu_squared` is
+    the squared mu of Gaussian noise, for a ledger that counts Gaussian noise.
+    """
 
     @property
     def guarantee(self) -> Guarantee: ...

@@ -36,8 +36,9 @@ from dpcov.core.privacy import (
 from dpcov.core.samplers.discrete import MIN_SCALE, MIN_VARIANCE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError, MechanismRefused
-from dpcov.mechanisms import additive, gaussian, standardized
+from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import NoisyCount
 
 if TYPE_CHECKING:
@@ -247,15 +248,14 @@ def with_count(release: Release, laws: WithCount, count: int) -> Release:
     if laws.count is None:
         return release
     answer = NoisyCount(count, laws.count)
-    counted = additive.spent("count", answer, release.schema, laws.guarantee)
-    return replace(release, guarantee=laws.guarantee, rounds=(*release.rounds, counted))
+    counted = rounds_of([("count", answer)], release.schema, laws.guarantee)
+    return replace(release, guarantee=laws.guarantee, rounds=(*release.rounds, *counted))
 
 
 def is_gaussian(laws: Any) -> bool | None:
-    """Return True if a calibration uses Gaussian noise, and None for a mechanism from a paper."""
-    match laws:
-        case additive.Calibration():
-            return isinstance(laws.trace_alone, ScalarGaussian)
-        case standardized.Calibration():
-            return isinstance(laws.look, ScalarGaussian)
-    return None
+    """Return True if a calibration uses Gaussian noise, and None if the calibration does not say.
+
+    A calibration of a mechanism from a paper does not say.
+    """
+    found: bool | None = getattr(laws, "is_gaussian", None)
+    return found

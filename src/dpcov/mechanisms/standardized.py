@@ -21,7 +21,8 @@ from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
-from dpcov.published.kinds import DIRECTIONS, NoisySums
+from dpcov.published.costs import rounds_of
+from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
 from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram, bin_upper_ends
 from dpcov.rows.moment import UNITS, max_transformed_norm, power_above
 from dpcov.rows.pilot_sensitivity import pilot_sensitivities
@@ -124,6 +125,11 @@ class Calibration:
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
             law.require_drawable()
+
+    @property
+    def is_gaussian(self) -> bool:
+        """True if all noise is Gaussian noise."""
+        return isinstance(self.look, ScalarGaussian)
 
     @property
     def final(self) -> additive.Calibration:
@@ -359,10 +365,10 @@ class Standardized(Mechanism):
         rows.require_rereadable()
         plain = rows.lattice()
         looking = laws.look.samples(2 * plain.features + 1, entropy)
-        first, rounds = rows.second_moments()[0], []
+        first, rounds, seed = rows.second_moments()[0], list[Round](), None
         seen = look(first, laws.look, looking, rows.missing_columns)
         sums = NoisySums(noisy_sums(first, looking), laws.look)
-        rounds.append(additive.spent("pilot", sums, rows.schema, laws.guarantee))
+        rounds += rounds_of([("pilot", sums)], rows.schema, laws.guarantee)
         images = seen.images(self.power, rows.schema, on_grid=True)
         path = laws.path(seen, plain.features)
         taken = replace(self, directions_share=path.share, directions_most=0.0)
@@ -372,8 +378,10 @@ class Standardized(Mechanism):
             moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
             directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
             rounds += [replace(one, query=DIRECTIONS[one.query]) for one in directions.rounds]
-            # The generator uses the noise stream of the release, so a seed also repeats the map.
-            generator = simulation_generator(int(entropy.words(1)[0]))
+            # The release publishes this word, so that a reader can repeat the map. All words of the
+            # stream are independent, so the word discloses no noise.
+            seed = int(entropy.words(1)[0])
+            generator = simulation_generator(seed)
             images = (
                 RowTransform.by_direction(directions, self.directions_power, generator) or images
             )
@@ -385,8 +393,8 @@ class Standardized(Mechanism):
         grid, spent, draws = drawn(path.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
         made = additive.published(taken, rows.schema, spent, draws, moment, images.map)
-        rounds.append(additive.spent("norms", lengths, rows.schema, laws.guarantee))
-        return replace(made, rounds=(*rounds, *made.rounds))
+        rounds += rounds_of([("norms", lengths)], rows.schema, laws.guarantee)
+        return replace(made, rounds=tuple(with_rule((*rounds, *made.rounds), seed)))
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
         """Return the cost of the pilot query and of the counts, the same on every branch."""

@@ -50,8 +50,7 @@ class Adaptive(Mechanism):
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration | separate.Calibration:
         self.require_kind(budget)
-        chosen = self._whole() if self.by == self.whole.name else self._apart()
-        return chosen.calibrate(lattice, budget, neighbors)
+        return self._chosen().calibrate(lattice, budget, neighbors)
 
     def run(
         self, rows: Rows, laws: additive.Calibration | separate.Calibration, entropy: Entropy
@@ -61,6 +60,9 @@ class Adaptive(Mechanism):
         else:
             made = self._whole().run(rows, laws, entropy)
         return replace(made, mechanism=self.name, parameters=asdict(self))
+
+    def _chosen(self) -> Laplace | Gaussian | separate.Separate:
+        return self._whole() if self.by == self.whole.name else self._apart()
 
     def _whole(self) -> Laplace | Gaussian:
         return self.whole(self.trace_share, radius="private", radius_share=self.radius_share)

@@ -11,7 +11,9 @@ from dpcov.papers.adaptive import Adaptive
 from dpcov.papers.separate_gaussian import SeparateGaussian
 
 if TYPE_CHECKING:
-    from dpcov.core.privacy import Budget
+    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.mechanisms import Calibrated
+    from dpcov.rows.moment import Lattice
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +125,9 @@ class AdaptiveGaussian(Adaptive):
 
     def require_kind(self, budget: Budget) -> None:
         concentration(self.name, budget)
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> Calibrated:
+        self.require_kind(budget)
+        return self._chosen().calibrate_gaussian(lattice, budget, neighbors)

@@ -68,6 +68,11 @@ class Calibration:
     rho_of_query: Fraction
     rho_of_count: Fraction
 
+    @property
+    def mu_squared(self) -> Fraction | None:
+        """Squared mu of all noise together, or None if the noise has no mu."""
+        return gaussian.mu_squared(self.rho, self.extra)
+
     def __post_init__(self) -> None:
         for law in (self.step, self.count):
             if law is not None:
@@ -266,8 +271,19 @@ class HeavyTailed(Mechanism):
         )
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        rho, extra = gaussian.concentration(self.name, budget)
-        neighbors, lattice = Neighbors(neighbors), lattice.relative()
+        noise = gaussian.concentration(self.name, budget)
+        return self._calibrated(lattice, budget, Neighbors(neighbors), *noise)
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> Calibration:
+        noise = gaussian.concentration(self.name, budget, rounded=True)
+        return self._calibrated(lattice, budget, Neighbors(neighbors), *noise)
+
+    def _calibrated(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors, rho: Fraction, extra: int
+    ) -> Calibration:
+        lattice = lattice.relative()
         looks, step, count = self.looks, None, None
         of_query, of_count = Fraction(0), Fraction(0)
         if looks:

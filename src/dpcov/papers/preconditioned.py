@@ -51,12 +51,22 @@ MAX_SINGULAR_VALUE_RATIO = 2.0**28
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public noise parameters of `Preconditioned`. Variances are in squared lattice units."""
+    """Public noise parameters of `Preconditioned`. Variances are in squared lattice units.
+
+    All steps together cost `rho`. The number `extra` is added to each variance.
+    """
 
     guarantee: Guarantee
     step: GaussianOrthogonal
     count: ScalarGaussian
     balance: ScalarGaussian
+    rho: Fraction
+    extra: int
+
+    @property
+    def mu_squared(self) -> Fraction | None:
+        """Squared mu of all noise together, or None if the noise has no mu."""
+        return gaussian.mu_squared(self.rho, self.extra)
 
     def __post_init__(self) -> None:
         for law in (self.step, self.count, self.balance):
@@ -194,8 +204,19 @@ class Preconditioned(Mechanism):
         return self.looks + SEARCH_STEPS + 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        rho, extra = gaussian.concentration(self.name, budget)
-        neighbors, lattice = Neighbors(neighbors), lattice.relative()
+        noise = gaussian.concentration(self.name, budget)
+        return self._calibrated(lattice, budget, Neighbors(neighbors), *noise)
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> Calibration:
+        noise = gaussian.concentration(self.name, budget, rounded=True)
+        return self._calibrated(lattice, budget, Neighbors(neighbors), *noise)
+
+    def _calibrated(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors, rho: Fraction, extra: int
+    ) -> Calibration:
+        lattice = lattice.relative()
         moved, guarantee = neighbors.sides, Guarantee(budget, neighbors, lattice.unit)
         for queries in (1, self.looks):
             left = self._left(lattice, rho, queries)
@@ -205,11 +226,12 @@ class Preconditioned(Mechanism):
             gaussian.matrix_noise(lattice, neighbors, self._rho_of_query(rho), extra),
             count_law(lattice, exact(self.count_share) * rho, extra),
             count_law(lattice, exact(self.scale_share) * rho / SEARCH_STEPS / moved**2, extra),
+            rho,
+            extra,
         )
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        rho, extra = gaussian.concentration(self.name, laws.guarantee.budget)
         lattice = rows.lattice()
         counted = lattice.intercept_units == 0
         count = number_of_rows(rows, laws.count, entropy) if counted else None
@@ -220,8 +242,8 @@ class Preconditioned(Mechanism):
             rows,
             shape,
             guarantee=laws.guarantee,
-            rho=self._left(lattice, rho, queries),
-            extra=extra,
+            rho=self._left(lattice, laws.rho, queries),
+            extra=laws.extra,
             radius_share=self.radius_share,
             trace_share=self.trace_share,
             entropy=entropy,

@@ -66,6 +66,9 @@ class Calibration:
     counts : ScalarLaw, optional
         Noise of each count that the private radius depends on. None means a public radius.
 
+    mu_squared : Fraction, optional
+        Squared mu of all noise together. None if the noise has no mu.
+
     """
 
     guarantee: Guarantee
@@ -74,6 +77,7 @@ class Calibration:
     value_budget: ValueBudget
     value_noise: ScalarLaw
     counts: ScalarLaw | None
+    mu_squared: Fraction | None = None
 
     def __post_init__(self) -> None:
         for law in (self.matrix, self.value_noise, self.counts):
@@ -90,6 +94,10 @@ class Noise(Protocol):
     @property
     def stated(self) -> Budget:
         """Guarantee of a release that spends the whole budget."""
+
+    @property
+    def mu_squared(self) -> Fraction | None:
+        """Squared mu of all noise together, or None if the noise has no mu."""
 
     def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> MatrixLaw: ...
 
@@ -118,7 +126,10 @@ class Separate(Mechanism):
         """Return the noise that the budget pays for. Other kinds of budget are an error."""
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        noise, neighbors = self.noise(budget), Neighbors(neighbors)
+        return self._calibrated(self.noise(budget), lattice, Neighbors(neighbors))
+
+    def _calibrated(self, noise: Noise, lattice: Lattice, neighbors: Neighbors) -> Calibration:
+        """Return the calibration for the noise that a budget pays for."""
         lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, noise.whole)
         alone = lattice.dimension == 1
@@ -136,6 +147,7 @@ class Separate(Mechanism):
             value_budget=left,
             value_noise=value_noise,
             counts=noise.counts(lattice, neighbors, for_radius),
+            mu_squared=noise.mu_squared,
         )
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:

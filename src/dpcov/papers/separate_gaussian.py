@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.privacy import Neighbors
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.mechanisms import radius
-from dpcov.mechanisms.gaussian import concentration, matrix_noise
+from dpcov.mechanisms.gaussian import concentration, matrix_noise, mu_squared
 from dpcov.papers import separate, spectral
 from dpcov.papers.laplace import root_above
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
-    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.core.privacy import Budget
     from dpcov.core.samplers.orthogonal import GaussianOrthogonal
     from dpcov.rows.moment import Lattice
 
@@ -58,6 +59,10 @@ class GaussianNoise:
     stated: Budget
     whole: Fraction
     extra: int
+
+    @property
+    def mu_squared(self) -> Fraction | None:
+        return mu_squared(self.whole, self.extra)
 
     def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> GaussianOrthogonal:
         return matrix_noise(lattice, neighbors, part, self.extra)
@@ -182,3 +187,9 @@ class SeparateGaussian(separate.Separate):
 
     def noise(self, budget: Budget) -> separate.Noise:
         return GaussianNoise(budget, *concentration(self.name, budget))
+
+    def calibrate_gaussian(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> separate.Calibration:
+        noise = GaussianNoise(budget, *concentration(self.name, budget, rounded=True))
+        return self._calibrated(noise, lattice, Neighbors(neighbors))

@@ -46,6 +46,10 @@ class LaplaceNoise:
     def stated(self) -> PureDP:
         return PureDP(float(self.whole))
 
+    @property
+    def mu_squared(self) -> None:
+        return None
+
     def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> EntrywiseLaplace:
         return laplace.matrix_noise(lattice, neighbors, part)
 

@@ -1,7 +1,7 @@
 """The cost of each published answer, from its noise and its sensitivity.
 
 An answer costs epsilon if its noise is Laplace noise, and rho = mu^2 / 2 if its noise is Gaussian
-noise. Both are exact fractions. The module `dpcov.releases.recomputed` compares the sum with the
+noise. Both are exact fractions. The module `dpcov.published.recomputed` compares the sum with the
 guarantee that a release states. The proofs are in docs/proofs/release.md, sections 5 to 9.
 
 Between neighbouring tables, the matrix changes by D = A - A'. Both A and A' are positive
@@ -27,12 +27,16 @@ from dpcov.published.kinds import (
     NoisySums,
     NoisyTrace,
     Published,
+    Query,
+    Round,
 )
 from dpcov.published.norm_histogram import NormHistogram
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpcov.core.privacy import Guarantee
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.schema import Schema
@@ -44,6 +48,43 @@ ROUNDING_VARIANCE = 8
 NUCLEAR_LAWS = ("nuclear-laplace", "nuclear-laplace-square")
 ENTRYWISE_LAW = "discrete-laplace-entrywise"
 COST_ROOT_BITS = 128  # Number of binary digits in an upper bound on a square root.
+
+
+def rounds_of(
+    answers: Iterable[tuple[Query, Published]], schema: Schema, guarantee: Guarantee
+) -> tuple[Round, ...]:
+    """Return the rounds with their costs. A round without a known cost states the whole budget.
+
+    A trace that follows a matrix is a trace of the same rows, so its cost depends on the matrix.
+
+    Parameters
+    ----------
+    answers : iterable of tuple
+        Query and answer of each round, in order.
+
+    schema : Schema
+        Schema of the table.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    Returns
+    -------
+    tuple of Round
+        Rounds in order.
+
+    Raises
+    ------
+    NoCostError
+        The noise of a round is too small for any guarantee.
+
+    """
+    rounds, beside = [], None
+    for query, answer in answers:
+        found = cost(answer, schema, guarantee, beside)
+        rounds.append(Round(query, answer, guarantee.budget if found is None else found))
+        beside = answer if isinstance(answer, NoisyMatrix) else None
+    return tuple(rounds)
 
 
 class NoCostError(ValueError):

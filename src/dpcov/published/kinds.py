@@ -7,7 +7,7 @@ mechanisms from papers sample their answer, so the error has no known distributi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,14 +16,20 @@ import numpy as np
 from dpcov.published.norm_histogram import NormHistogram
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.moment import Lattice
 
-Query = Literal["count", "pilot", "directions", "directions trace", "norms", "matrix", "trace"]
+Query = Literal[
+    "pilot", "directions", "directions trace", "norms", "matrix", "trace", "sums", "count"
+]
 # Names of the queries for a second moment whose directions determine the map of the last round.
 DIRECTIONS: dict[Query, Query] = {"matrix": "directions", "trace": "directions trace"}
+# Version of the rule that chooses the map, the bins and the clipping radius from earlier answers.
+MAP_RULE = 1
 
 
 class _ByValue:
@@ -56,10 +62,19 @@ class RowMap(_ByValue):
     center : ndarray, shape (p,)
         Center c.
 
+    rule : int or None
+        Version of the rule that chose the map, the bins and the clipping radius. None if it is not
+        known.
+
+    seed : int or None
+        Seed of the simulations that the rule used. None if it used none.
+
     """
 
     matrix: Matrix
     center: Vector
+    rule: int | None = field(default=None, hash=False)
+    seed: int | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +180,10 @@ class NoisyCount:
 
 @dataclass(frozen=True, slots=True)
 class NoisySums:
-    """Noisy sums of a pilot query, which estimate the means and variances of the features.
+    """Noisy sums, which estimate the means and variances of the features.
+
+    The query ``pilot`` publishes them to determine the map of later rounds. The query ``sums``
+    publishes them in place of a second moment.
 
     Attributes
     ----------
@@ -184,11 +202,16 @@ class NoisySums:
 
 
 def content(value: Any) -> Any:
-    """Return the content of an answer as nested tuples of numbers and bytes, for a hash."""
+    """Return the content of an answer as nested tuples of numbers and bytes, for a hash.
+
+    Fields that only describe how the mechanism chose a map are not part of the content.
+    """
     if isinstance(value, np.ndarray):
         return value.tolist() if value.dtype == object else value.tobytes()
     if is_dataclass(value):
-        parts = [content(getattr(value, part.name)) for part in fields(value)]
+        parts = [
+            content(getattr(value, part.name)) for part in fields(value) if part.hash is not False
+        ]
         return type(value).__name__, *parts
     return value
 
@@ -217,3 +240,29 @@ class Round:
     query: Query
     published: Published
     spent: Fraction | Budget
+
+
+def with_rule(rounds: Iterable[Round], seed: int | None) -> Iterator[Round]:
+    """Yield the rounds, with the version of the rule and the seed of the draw in their maps.
+
+    Parameters
+    ----------
+    rounds : iterable of Round
+        Rounds of a mechanism whose maps follow `MAP_RULE`.
+
+    seed : int or None
+        Seed that the map of the last query used. The map of the directions query uses no draw.
+
+    Returns
+    -------
+    iterator of Round
+
+    """
+    for one in rounds:
+        answer = one.published
+        if not isinstance(answer, NoisyMatrix | NoisyTrace) or answer.transform is None:
+            yield one
+            continue
+        drawn = None if one.query in DIRECTIONS.values() else seed
+        named = replace(answer.transform, rule=MAP_RULE, seed=drawn)
+        yield replace(one, published=replace(answer, transform=named))

@@ -24,8 +24,8 @@ from dpcov.core.privacy import (
 )
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian
-from dpcov.published.costs import cost
-from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Published
+from dpcov.published.costs import rounds_of
+from dpcov.published.kinds import EstimatedMatrix, Published
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 DELTA_TOLERANCE = 1e-9
 # Smallest fraction of the budget that the rounds must spend, so that the guarantee is confirmed.
 ACCOUNTED_FRACTION = 1 - 1e-6
+TOTAL = "total cost of the rounds"  # name in `Record.memory`
 BOLDER = "the guarantee is stronger than the noise of the rounds allows"
 
 
@@ -65,7 +66,7 @@ class Total:
 
     @classmethod
     def of(cls, record: Record) -> Total:
-        """Add up the costs of the rounds, and check the stated cost of each round.
+        """Add up the costs of the rounds, and check the stated cost of each round, once.
 
         Raises
         ------
@@ -73,11 +74,15 @@ class Total:
             A round states a cost that its noise does not have.
 
         """
-        epsilon, rho, complete, last = Fraction(0), Fraction(0), True, None
-        for one in record.rounds:
-            found = cost(one.published, record.schema, record.guarantee, last)
-            last = one.published if isinstance(one.published, NoisyMatrix) else None
-            if found is None:
+        if TOTAL in record.memory:
+            known: Total = record.memory[TOTAL]
+            return known
+        epsilon, rho, complete = Fraction(0), Fraction(0), True
+        answers = [(one.query, one.published) for one in record.rounds]
+        again = rounds_of(answers, record.schema, record.guarantee)
+        for one, recomputed in zip(record.rounds, again, strict=True):
+            found = recomputed.spent
+            if not isinstance(found, Fraction):
                 complete = False
             elif one.spent != found:
                 raise BolderClaimError(
@@ -87,6 +92,7 @@ class Total:
                 rho += found
             else:
                 epsilon += found
+        record.memory[TOTAL] = cls(epsilon, rho, complete)
         return cls(epsilon, rho, complete)
 
     def within(self, budget: Budget) -> bool:

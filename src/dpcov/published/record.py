@@ -19,6 +19,7 @@ from dpcov.published.kinds import (
     EstimatedMatrix,
     NoisyCount,
     NoisyMatrix,
+    NoisySums,
     NoisyTrace,
     Published,
     Query,
@@ -37,10 +38,26 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 Kind = TypeVar("Kind")
+DIRECTIONS_RELEASE = "release of the directions query"  # name in `Record.memory`
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
-TRACE_ONLY = (
-    "This release holds the trace only, because the noise of this budget hides so few rows. "
+# What each query publishes, for messages.
+QUERY_WORDS: dict[Query, str] = {
+    "pilot": "noisy sums of the pilot query",
+    "directions": "a noisy second moment for the directions",
+    "directions trace": "a noisy trace for the directions",
+    "norms": "a noisy histogram of the norms of the rows",
+    "matrix": "a second moment",
+    "trace": "a noisy trace",
+    "sums": "noisy sums for means and variances",
+    "count": "a noisy number of rows",
+}
+HIDDEN_ROWS = (
+    "This release holds only {held}, because the noise of this budget hides so few rows. "
     "Use a larger epsilon or more rows."
+)
+NO_MATRIX = (
+    "This release holds only {held}, so it holds no covariances. "
+    "Choose a mechanism that publishes a second moment, such as auto."
 )
 FEW_DIRECTIONS = (
     "This release holds only {held} of {order} directions of the second moment, so it holds no "
@@ -99,42 +116,7 @@ class Record:
     """Answers that a mechanism published, with the guarantee.
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
-
-    Attributes
-    ----------
-    schema : Schema
-        Declaration of the columns.
-
-    guarantee : Guarantee
-        Privacy guarantee: the budget, the neighbouring tables and the privacy unit.
-
-    mechanism : str
-        Name of the mechanism.
-
-    parameters : mapping of str
-        Options of the mechanism.
-
-    rounds : tuple of Round
-        Queries of the mechanism in order, each with its published answer and its cost.
-
-    unit_count : int or None
-        Number of rows or persons. None under add-remove, where this number is private.
-
-    reproducible : bool
-        True if a seed was used. Such a release is NOT PRIVATE.
-
-    denoise : str
-        Denoising method: ``none``, ``project`` or ``shrink``.
-
-    denoised : ndarray, shape (d, d), or None
-        Denoised second moment, in squared units of an encoded row.
-
-    provenance : mapping of str
-        Library, version, date and data source of the release.
-
-    group : Group or None
-        Level of the rows, if each level of a column has a release of its own. In this case
-        `guarantee` describes this release alone under add-remove.
+    `dpcov.releases.Release` documents the fields.
 
     """
 
@@ -273,6 +255,13 @@ class Record:
     @property
     def directions(self) -> Self | None:
         """Second moment of the directions query as a release of its own, or None."""
+        if DIRECTIONS_RELEASE not in self.memory:
+            self.memory[DIRECTIONS_RELEASE] = self._directions()
+        found: Self | None = self.memory[DIRECTIONS_RELEASE]
+        return found
+
+    def _directions(self) -> Self | None:
+        """Return the release of the directions query. Its budget comes from a bisection."""
         asked = [one for one in self.rounds if one.query.startswith("directions")]
         if not asked:
             return None
@@ -373,7 +362,7 @@ class Record:
         Raises
         ------
         NotReleasedError
-            The release holds the trace only.
+            The release holds no second moment.
 
         See Also
         --------
@@ -401,7 +390,7 @@ class Record:
         Raises
         ------
         NotReleasedError
-            The release holds the trace only.
+            The release holds no second moment.
 
         See Also
         --------
@@ -421,17 +410,17 @@ class Record:
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
-        """Convert a second moment of encoded rows to transformed rows.
+        """Convert second moments of encoded rows to transformed rows.
 
         Parameters
         ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
+        matrix : ndarray, shape (..., d, d)
+            Second moments of the encoded rows.
 
         Returns
         -------
-        ndarray, shape (d, d)
-            Second moment of the transformed rows; see `linear_map`.
+        ndarray, shape (..., d, d)
+            Second moments of the transformed rows; see `linear_map`.
 
         See Also
         --------
@@ -453,17 +442,17 @@ class Record:
         return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
-        """Convert a second moment of transformed rows to encoded rows.
+        """Convert second moments of transformed rows to encoded rows.
 
         Parameters
         ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the transformed rows; see `linear_map`.
+        matrix : ndarray, shape (..., d, d)
+            Second moments of the transformed rows; see `linear_map`.
 
         Returns
         -------
-        ndarray, shape (d, d)
-            Second moment of the encoded rows.
+        ndarray, shape (..., d, d)
+            Second moments of the encoded rows.
 
         See Also
         --------
@@ -504,7 +493,9 @@ class Record:
 
     @property
     def not_released(self) -> str | None:
-        """Reason why the release contains no means, covariances and correlations, or None.
+        """Reason why the release contains no covariances and correlations, or None.
+
+        A release of sums contains means and variances, although it contains no covariances.
 
         Examples
         --------
@@ -521,8 +512,8 @@ class Record:
         """Return the number of rows, or a private estimate of this number.
 
         The number is exact if it is public. Otherwise, dpcov combines the published count and the
-        count in the matrix, weighted by their inverse variances. A release without a published
-        count uses the noisy matrix only.
+        count in the matrix or in the sums, weighted by their inverse variances. A release without a
+        published count uses the noisy matrix or the sums only.
 
         Returns
         -------
@@ -560,67 +551,6 @@ class Record:
         refuse(directions_reason(self) or (None if self.has_intercept else NO_COUNT))
         corner = self.noisy()[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
-
-    def with_count(self, matrix: Matrix) -> Matrix:
-        """Return a second moment whose row count is the best estimate of the number of rows.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment with the best count. If the rows were centered, the count affects all
-            entries.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.with_count(release.second_moment()).shape
-        (3, 3)
-
-        """
-        best = CountEstimate.of(self)
-        known = self.row_count if best is None else best.value
-        if known is None or not self.has_intercept:
-            return matrix
-        return self.with_corner(matrix, known * self.intercept() ** 2)
-
-    def with_corner(self, matrix: Matrix, corner: float) -> Matrix:
-        """Return a second moment with another row-count entry.
-
-        Parameters
-        ----------
-        matrix : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        corner : float
-            New row-count entry of the second moment of the transformed rows: t^2 times the number
-            of rows.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Second moment of the encoded rows with the new entry.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> round(float(release.with_corner(release.second_moment(), 4.0)[-1, -1]), 6)
-        4.0
-
-        """
-        along = np.zeros(len(matrix))
-        along[-1] = 1.0
-        if self.center is not None:
-            along[:-1] = self.center / self.intercept()
-        return matrix + (corner - matrix[-1, -1]) * np.outer(along, along)
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Self:
         """Return the same release with another denoised matrix.
@@ -661,21 +591,21 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
     shift : ndarray, shape (p,), or None
         Shift in units of the intercept; None for 0.
 
-    matrix : ndarray, shape (d, d)
-        Second moment M.
+    matrix : ndarray, shape (..., d, d)
+        Second moments M.
 
     Returns
     -------
-    ndarray, shape (d, d)
-        Second moment of the mapped rows.
+    ndarray, shape (..., d, d)
+        Second moments of the mapped rows.
 
     """
-    whole = np.eye(len(matrix))
+    whole = np.eye(matrix.shape[-1])
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
         whole[: len(linear_map), -1] = shift
     image = whole @ matrix @ whole.T
-    return (image + image.T) / 2
+    return (image + image.swapaxes(-2, -1)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,12 +615,12 @@ class CountEstimate:
     Attributes
     ----------
     value : float
-        Weighted mean of the published count and the count in the published matrix. The weights are
-        the inverse variances.
+        Weighted mean of the published count and the count in the published matrix or sums. The
+        weights are the inverse variances.
 
     of_corner : float
-        Weight of the count in the matrix, between 0 and 1. The weight is 0 if only the published
-        count contains the number of rows.
+        Weight of the count in the matrix or in the sums, between 0 and 1. The weight is 0 if only
+        the published count contains the number of rows.
 
     deviation : float
         Standard deviation of the noise in `value`, in rows.
@@ -703,7 +633,7 @@ class CountEstimate:
 
     @classmethod
     def of(cls, release: Record) -> CountEstimate | None:
-        """Return the best estimate for a release, or None if the release publishes no noisy count.
+        """Return the best estimate for a release, or None if the matrix alone has the count.
 
         Parameters
         ----------
@@ -716,24 +646,42 @@ class CountEstimate:
             Estimate of the number of rows.
 
         """
-        noisy = release.find(NoisyCount)
-        if noisy is None:
+        noisy, sums, t = release.find(NoisyCount), sums_of(release), release.lattice.intercept_units
+        if noisy is None and (sums is None or not t or release.row_count is not None):
             return None
-        unit, t = units_per_row(release.schema), release.lattice.intercept_units
+        matrix = release.find(NoisyMatrix)
+        corner = other = math.inf
+        if t and matrix is not None:
+            corner = float(matrix.units[-1, -1]) * 2.0**matrix.shift / t**2
+            other = math.sqrt(matrix.noise.diagonal_variance) / t**2
+        elif t and sums is not None:
+            corner, other = sums.values[-1] / t**2, sums.noise.standard_deviation / t**2
+        if noisy is None:
+            return cls(corner, 1.0, other)
+        unit = units_per_row(release.schema)
         own, alone = noisy.noise.standard_deviation / unit, noisy.value / unit
-        matrix = release.matrix
-        if not t or not isinstance(matrix, NoisyMatrix):
+        if other == math.inf:
             return cls(alone, 0.0, own)
-        corner = float(matrix.units[-1, -1]) * 2.0**matrix.shift / t**2
-        other = math.sqrt(matrix.noise.diagonal_variance) / t**2
         weight = 1 / (1 + (other / own) ** 2)
         value = weight * corner + (1 - weight) * alone
         return cls(value, weight, own * other / math.hypot(own, other))
 
 
+def sums_of(release: Record) -> NoisySums | None:
+    """Return the sums that a release holds in place of a noisy matrix, or None."""
+    return None if release.noise is not None else release.find(NoisySums, "sums")
+
+
 def matrix_reason(release: Record) -> str | None:
-    """Return the reason why a release holds no second moment, or None if it holds one."""
-    return TRACE_ONLY if release.matrix is None else None
+    """Return the reason why a release holds no second moment, or None if it holds one.
+
+    The reason names what the release holds.
+    """
+    if release.matrix is not None:
+        return None
+    *first, last = (QUERY_WORDS[one.query] for one in release.rounds)
+    held = f"{', '.join(first)}, and {last}" if first else last
+    return (NO_MATRIX if release.find(NoisyTrace) is None else HIDDEN_ROWS).format(held=held)
 
 
 def directions_reason(release: Record) -> str | None:
@@ -748,6 +696,13 @@ def directions_reason(release: Record) -> str | None:
 def moments_reason(release: Record) -> str | None:
     """Return the reason why a release holds no means and covariances, or None if it holds them."""
     return directions_reason(release) or (None if release.has_intercept else NO_INTERCEPT)
+
+
+def means_reason(release: Record) -> str | None:
+    """Return the reason why a release holds no means and variances, or None if it holds them."""
+    if sums_of(release) is None:
+        return moments_reason(release)
+    return None if release.has_intercept else NO_INTERCEPT
 
 
 def law_reason(release: Record) -> str | None:

@@ -32,12 +32,13 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import ndtri
+import scipy  # its modules are imported at their first use, because importing them takes long
 
 from dpcov.core.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpcov.core.arrays import Vector
     from dpcov.core.samplers import ScalarLaw
 
@@ -47,6 +48,9 @@ MIN_RELATIVE_WEIGHT = 1e-100
 # Relative rounding error of the partial fractions. If this error is too large for alpha, only the
 # Chernoff bound is used. Source: not recorded.
 PARTIAL_FRACTION_ERROR = 1e-12
+# Number of steps of the search for the best s. The interval then has 5e-9 of its length, and the
+# error of the least value is of the order of the square of this number.
+SEARCH_STEPS = 40
 
 
 def quantile_of_sum(law: ScalarLaw, weights: Vector, level: float) -> float:
@@ -81,7 +85,7 @@ def quantile_of_sum(law: ScalarLaw, weights: Vector, level: float) -> float:
 def _of_gaussian(law: ScalarLaw, weights: Vector, alpha: float) -> float:
     """Return the smaller of the two bounds for Gaussian noise."""
     deviation = law.standard_deviation * float(np.linalg.norm(weights))
-    compared = -float(ndtri(alpha)) * deviation + float(weights.sum())
+    compared = -float(scipy.special.ndtri(alpha)) * deviation + float(weights.sum())
     return min(deviation * math.sqrt(-2 * math.log(alpha)), max(compared, 0.0))
 
 
@@ -117,8 +121,27 @@ def _chernoff(scale: float, weights: Vector, alpha: float) -> float:
         sides = [np.log(-np.expm1(side * s * weights - 1 / scale)).sum() for side in (1, -1)]
         return float(at_zero - sum(sides) - math.log(alpha)) / s
 
-    found = minimize_scalar(bound, bounds=(1e-6 / scale, (1 - 1e-9) / scale), method="bounded")
-    return float(found.fun)
+    return _least_between(bound, 1e-6 / scale, (1 - 1e-9) / scale)
+
+
+def _least_between(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the least value that a golden-section search finds between two arguments.
+
+    The search uses no `scipy.optimize`, whose import takes longer than all other work of a command.
+    """
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = function(left), function(right)
+    for _ in range(SEARCH_STEPS):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = function(right)
+    return min(at_left, at_right)
 
 
 def _compared(scale: float, weights: Vector, alpha: float) -> float:
@@ -157,7 +180,9 @@ def _compared(scale: float, weights: Vector, alpha: float) -> float:
     shift = max(gap, 1 - gap) * float(weights.sum())
     if above(0.0) <= 0:
         return shift
-    farthest = scale
-    while above(farthest) > 0:
-        farthest *= 2
-    return shift + float(brentq(above, 0.0, farthest))
+    low, high = 0.0, scale
+    while above(high) > 0:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if above(middle) > 0 else (low, middle)
+    return shift + high

@@ -17,15 +17,14 @@ from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
-from dpcov.denoise import second_moment
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import with_other
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
 from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
-from dpcov.releases.coherent import coherent_moments, with_other
-from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 # Names that `dir(release)` lists, which are the stable ones.
 PUBLIC_NAMES = (
     *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
-    *("denoise", "denoised", "provenance", "group", "columns", "mean", "covariance"),
+    *("denoise", "provenance", "group", "columns", "mean", "variance", "covariance"),
     *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
     *("load", "guarantee_in_words", "not_protected", "not_released"),
 )
@@ -52,12 +51,7 @@ FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
 }
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
 MAX_SHOWN_FEATURES = 5  # Number of features that the short form of a release names.
-# Fraction of a second moment. A smaller variance is a rounding error. Source: not recorded.
-VARIANCE_ROUNDING_FRACTION = 1e-13
 MAX_FILE_BYTES = 2**33  # Largest size of a release file. The largest schema needs less.
-COHERENT = "coherent means and covariances"  # name in `Record.memory`
-# Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
-MIN_FEATURE_VARIANCE = 1e-12
 
 
 class VoidReleaseWarning(UserWarning):
@@ -236,7 +230,7 @@ class Release(Record):
         Raises
         ------
         NotReleasedError
-            The release holds the trace only.
+            The release holds no second moment.
 
         See Also
         --------
@@ -252,7 +246,7 @@ class Release(Record):
         True
 
         """
-        return second_moment(self)
+        return Estimate.of(self).second_moment
 
     @property
     def tells_count(self) -> bool:
@@ -267,8 +261,7 @@ class Release(Record):
         True
 
         """
-        known = self.row_count is not None or self.find(NoisyCount) is not None
-        return known or record.moments_reason(self) is None
+        return Estimate.of(self).has_count
 
     def total_weight(self) -> float:
         """Return a private estimate of the sum of the survey weights.
@@ -306,7 +299,7 @@ class Release(Record):
         Raises
         ------
         NotReleasedError
-            The release contains no means; `not_released` gives the reason.
+            The release contains no means. The message names what it contains.
 
         See Also
         --------
@@ -323,8 +316,38 @@ class Release(Record):
         True
 
         """
-        mean, _ = self._coherent()
-        return self.centers + self.scales * mean
+        return Estimate.of(self).means.copy()
+
+    def variance(self) -> Vector:
+        """Return the private variances of the features.
+
+        Returns
+        -------
+        ndarray, shape (p,)
+            Variances in the squared units of the data, in the order of `columns`. The divisor is
+            the number of rows n, and not n - 1. They are the diagonal of `covariance`, if the
+            release contains one.
+
+        Raises
+        ------
+        NotReleasedError
+            The release contains no variances. The message names what it contains.
+
+        See Also
+        --------
+        dpcov.intervals : Intervals for the variances.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.linspace(0, 1, 5000)[:, None]
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(abs(release.variance()[0] - 1 / 12) < 0.02)
+        True
+
+        """
+        return Estimate.of(self).variances.copy()
 
     def covariance(self) -> Matrix:
         """Return the private covariance matrix of the features.
@@ -355,8 +378,9 @@ class Release(Record):
         True
 
         """
-        _, covariance = self._coherent()
-        return covariance * np.outer(self.scales, self.scales)
+        record.refuse(self.not_released)
+        found = Estimate.of(self)
+        return found.coherent[1] * np.outer(found.scales, found.scales)
 
     def correlation(self) -> Matrix:
         """Return the private correlation matrix of the features.
@@ -387,14 +411,14 @@ class Release(Record):
         True
 
         """
-        return _correlation(self._coherent()[1])
+        return Estimate.of(self).correlation.copy()
 
     @property
     def uninformative(self) -> bool:
         """True if no correlation rises above the noise, so that all correlations are 0.
 
-        The property is also True if the release holds the trace only. The property is False if the
-        release contains no correlations for another reason.
+        The property is also True if the release holds a trace and no matrix. The property is False
+        if the release contains no correlations for another reason.
 
         See Also
         --------
@@ -410,10 +434,7 @@ class Release(Record):
         False
 
         """
-        if self.published is None or self.not_released is not None:
-            return self.published is None
-        correlation = _correlation(self._encoded()[1])
-        return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
+        return Estimate.of(self).uninformative
 
     @property
     def centers(self) -> Vector:
@@ -428,7 +449,7 @@ class Release(Record):
         array([0.5, 2. ])
 
         """
-        return np.array([feature.center for feature in self.schema.variables])
+        return Estimate.of(self).centers.copy()
 
     @property
     def scales(self) -> Vector:
@@ -443,93 +464,7 @@ class Release(Record):
         array([0.5, 2. ])
 
         """
-        return np.array([feature.scale for feature in self.schema.variables])
-
-    def _coherent(self) -> tuple[Matrix, Matrix]:
-        """Compute the coherent means and covariances of the encoded features, once.
-
-        Without denoising, the estimate stays as it is.
-        """
-        if COHERENT not in self.memory:
-            mean, covariance = self._encoded()
-            if self.denoise != "none":
-                noise = np.ones(len(mean))
-                if self.linear_map is not None:
-                    at = [j for j, one in enumerate(self.schema.features) if one.variable]
-                    noise = np.linalg.norm(np.linalg.inv(self.linear_map), axis=1)[at]
-                mean, covariance = coherent_moments(self.schema, mean, covariance, noise)
-            self.memory[COHERENT] = mean, covariance
-        found: tuple[Matrix, Matrix] = self.memory[COHERENT]
-        return found
-
-    def _encoded(self) -> tuple[Matrix, Matrix]:
-        """Compute the mean and the covariance of the encoded features.
-
-        The covariance follows from the Schur complement of the intercept.
-
-        Returns
-        -------
-        mean : ndarray, shape (p,)
-            Means of the encoded features.
-
-        covariance : ndarray, shape (p, p)
-            Covariances of the encoded features.
-
-        """
-        record.refuse(self.not_released)
-        moment, gaps = self.second_moment(), has_gaps(self.schema)
-        if gaps:
-            moment = completed(
-                self.schema, self.with_count(moment), self.intercept(), least=least_rows(self)
-            )
-        sums, corner = moment[:-1, -1], moment[-1, -1]
-        if corner <= 0:  # only the center of the rows is known
-            about = np.zeros(len(sums)) if self.center is None else self.center
-            return about, np.zeros((len(sums), len(sums)))
-        with np.errstate(all="ignore"):
-            means = sums / corner * self.intercept() if gaps else self._means(moment)
-            mean = np.clip(means, -1.0, 1.0)
-            centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
-        if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
-            raise ReleaseError(
-                "The release contains numbers that are too large. Its file is damaged, or its "
-                "denoised matrix is not positive semidefinite; denoise the release again."
-            )
-        nothing = np.abs(np.diag(centred)) <= VARIANCE_ROUNDING_FRACTION * np.diag(moment)[:-1]
-        centred[nothing, :] = centred[:, nothing] = 0.0
-        # Encoded values lie in [-1, 1], so no variance exceeds 1, even if the noisy count is small.
-        count = max(self.count(), 1.0)
-        if self.denoise != "none":
-            if gaps:
-                return mean, proper(centred / count)
-            count = max(count, float(np.diag(centred).max(initial=0.0)))
-        return mean, (centred + centred.T) / (2 * count)
-
-    def _means(self, moment: Matrix) -> Matrix:
-        """Compute the encoded means: the sums divided by the best estimate of the number of rows.
-
-        If the rows were centered, the sums are about the center. The error of the count then moves
-        a mean only in proportion to the distance of the mean from the center.
-
-        Parameters
-        ----------
-        moment : ndarray, shape (d, d)
-            Second moment of the encoded rows.
-
-        Returns
-        -------
-        ndarray, shape (p,)
-            Means of the encoded features.
-
-        """
-        t = self.intercept()
-        if self.find(NoisyCount) is None:
-            return moment[:-1, -1] / moment[-1, -1] * t
-        sums = self.mapped(moment)[:-1, -1] / (t * max(self.count(), 1.0))
-        if self.linear_map is None:
-            return sums
-        center = np.zeros(len(sums)) if self.center is None else self.center
-        return np.asarray(center + np.linalg.solve(self.linear_map, sums))
+        return Estimate.of(self).scales.copy()
 
     def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
         """Return a matrix of the release as a data frame with the names of the features.
@@ -734,8 +669,8 @@ class Release(Record):
         """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
-        if self.not_released is None:
-            deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
+        if record.means_reason(self) is None:
+            deviations = np.sqrt(np.maximum(self.variance(), 0.0))
             figures = zip(self.columns, self.mean().tolist(), deviations.tolist(), strict=True)
             means: list[Row] = [
                 (
@@ -750,17 +685,6 @@ class Release(Record):
             shown.append(Table(heads, means[:MAX_FULL_ROWS], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(text, "strong") for text in against) + html.tables(shown)
-
-
-def _correlation(covariance: Matrix) -> Matrix:
-    """Return the correlations of a covariance, with 0 beside a variance that is 0."""
-    variances = np.diag(covariance)
-    flat = variances <= MIN_FEATURE_VARIANCE
-    deviations = np.sqrt(np.where(flat, 1.0, variances))
-    correlation = covariance / np.outer(deviations, deviations)
-    correlation[flat, :] = correlation[:, flat] = 0.0
-    np.fill_diagonal(correlation, 1.0)
-    return np.clip(correlation, -1.0, 1.0)
 
 
 def load(path: str | Path) -> Release:

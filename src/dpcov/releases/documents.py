@@ -25,7 +25,13 @@ Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 class DocumentModel(BaseModel):
     """Base of all documents. It forbids unknown keys, and its errors do not repeat the input."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        strict=True,
+        defer_build=True,  # a command needs few of these models
+    )
 
 
 class WishartDifferenceDocument(DocumentModel):

@@ -73,6 +73,7 @@ ORDER: dict[Query, tuple[type[Published], ...]] = {
     "norms": (NormHistogram,),
     "matrix": (NoisyMatrix, EstimatedMatrix),
     "trace": (NoisyTrace,),
+    "sums": (NoisySums,),
     "count": (NoisyCount,),
 }
 
@@ -94,10 +95,16 @@ class LatticeDocument(DocumentModel):
 
 
 class TransformDocument(DocumentModel):
-    """Map A (z - c) of the encoded features z: `matrix` is A row by row, `center` is c."""
+    """Map A (z - c) of the encoded features z: `matrix` is A row by row, `center` is c.
+
+    `rule` is the version of the rule that chose the map, the bins and the clipping radius from
+    earlier answers. `seed` is the seed of the simulations that the rule used.
+    """
 
     matrix: list[FiniteFloat]
     center: list[FiniteFloat]
+    rule: int | None = Field(default=None, ge=1)
+    seed: int | None = Field(default=None, ge=0, lt=2**64)
 
 
 class RowsDocument(DocumentModel):
@@ -156,8 +163,9 @@ class CountDocument(DocumentModel):
 class SumsDocument(DocumentModel):
     """Noisy sums over the rows, in squared lattice steps of the schema, before any map.
 
-    The sums are of each squared feature, of each feature times the intercept, and of the squared
-    intercept.
+    The query ``pilot`` determines the map of later rounds. The query ``sums`` publishes means and
+    variances in place of a second moment. The sums are of each squared feature, of each feature
+    times the intercept, and of the squared intercept.
     """
 
     kind: Literal["noisy sums"]
@@ -195,7 +203,7 @@ class WholeDocument(DocumentModel):
 class RoundDocument(DocumentModel):
     """One query with its cost and its answer."""
 
-    query: Literal["pilot", "directions", "directions trace", "norms", "matrix", "trace", "count"]
+    query: Query
     spent: EpsilonDocument | RhoDocument | WholeDocument
     answer: Annotated[
         MatrixDocument
@@ -351,10 +359,15 @@ def _rows_document(lattice: Lattice, transform: RowMap | None) -> dict[str, Any]
             "side": lattice.side,
             "intercept_units": lattice.intercept_units,
         },
-        "transform": None
-        if transform is None
-        else {"matrix": transform.matrix.ravel().tolist(), "center": transform.center.tolist()},
+        "transform": None if transform is None else _transform_document(transform),
     }
+
+
+def _transform_document(transform: RowMap) -> dict[str, Any]:
+    """Return the document of a map, without the rule and the seed if there are none."""
+    document = {"matrix": transform.matrix.ravel().tolist(), "center": transform.center.tolist()}
+    drawn = {"rule": transform.rule, "seed": transform.seed}
+    return document | {name: value for name, value in drawn.items() if value is not None}
 
 
 def _group_document(group: Group) -> dict[str, Any]:
@@ -513,7 +526,7 @@ def _answer(document: Any, schema: Schema, before: Published | None) -> Publishe
             return NoisyCount(document.value, _scalar(document.noise))
         case SumsDocument():
             if len(document.values) != 2 * features + 1:
-                raise ValueError(f"the pilot query does not have {2 * features + 1} sums")
+                raise ValueError(f"a query of sums does not have {2 * features + 1} sums")
             return NoisySums(tuple(document.values), _scalar(document.noise))
         case HistogramDocument():
             if len(document.counts) != len(document.ends):
@@ -626,7 +639,7 @@ def _transform(document: TransformDocument | None, schema: Schema) -> RowMap | N
     assert matrix is not None  # noqa: S101  for type checkers: there are entries
     if not 1 / np.linalg.cond(matrix) > MIN_SINGULAR_VALUE_RATIO:
         raise ValueError("the linear map is not invertible")
-    return RowMap(matrix, np.array(document.center))
+    return RowMap(matrix, np.array(document.center), document.rule, document.seed)
 
 
 def _require_possible_count(release: Release) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field, FiniteFloat, model_validator
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.core.samplers.weighted import WeightedSum
-from dpcov.published.costs import cost
+from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import (
     DIRECTIONS,
     EstimatedMatrix,
@@ -22,7 +22,6 @@ from dpcov.published.kinds import (
     NoisyTrace,
     Published,
     Query,
-    Round,
     RowMap,
 )
 from dpcov.published.norm_histogram import NormHistogram
@@ -175,81 +174,116 @@ class FormerDocument(DocumentModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> FormerDocument:
-        declared = tuple(feature.name for feature in self.table.features)
-        if self.lattice.features != declared:
-            raise ValueError("the lattice and the schema have different features")
-        grid, old = self.lattice, self.format == "dpcov.release/1"
-        if [old, not old, not old] != [
-            it is not None for it in (grid.units_per_radius, grid.step, grid.side)
-        ]:
-            raise ValueError(
-                "the lattice has fields that do not belong to this format, or lacks some"
-            )
-        side, step = grid.grid()
-        if not abs(grid.radius / step - side) < 1 + 1e-6:
-            raise ValueError("the side of the lattice is not its radius in steps")
-        d = len(declared) + (self.lattice.intercept_units > 0)
-        if self.noise is not None and self.noise.dimension != d:
-            raise ValueError("the noise and the matrix have different dimensions")
-        if self.noise is not None and self.published is None:
-            raise ValueError("the file has noise of a matrix, but no matrix")
-        if self.noise is None and None not in (self.published, self.trace_noise):
-            raise ValueError("the file has a matrix and a trace, but no noise of the matrix")
-        if (self.trace_noise is None) != (self.published_trace is None):
-            raise ValueError("the trace or its noise is missing")
-        if (self.count_noise is None) != (self.published_count is None):
-            raise ValueError("the count or its noise is missing")
-        if self.count_noise is not None:
-            if self.guarantee.neighbors == Neighbors.REPLACE_ONE:
-                raise ValueError("a noisy count is possible under add-remove only")
-            if not units_per_row(self.table):
-                raise ValueError("a noisy count of weighted rows needs an intercept")
-        weighted = self.noise if isinstance(self.noise, WeightedSumDocument) else None
-        if weighted is not None and len(weighted.weights) != len(weighted.terms):
-            raise ValueError("the noise does not have one weight for each term")
-        if self.rungs is not None:
-            if weighted is None:
-                raise ValueError("second moments in rungs need a weighted sum as noise")
-            if len(self.rungs) != len(weighted.terms):
-                raise ValueError("the noise does not have one term for each rung")
-            if self.trace_noise is None:
-                raise ValueError("second moments in rungs need a trace")
-        if self.published is None and self.published_trace is None:
-            raise ValueError("the file has neither a matrix nor a trace")
-        parts = [(f"rungs.{at}", rung) for at, rung in enumerate(self.rungs or ())]
-        for name, values in (
-            ("published", self.published),
-            ("denoised", self.denoised),
-            *parts,
-        ):
-            if values is not None and len(values) != d * (d + 1) // 2:
-                raise ValueError(f"{name} does not have {d * (d + 1) // 2} entries")
-        if self.linear_map is not None:
-            matrix = np.array(self.linear_map)
-            if matrix.size != len(declared) ** 2:
-                raise ValueError("the linear map does not fit the number of features")
-            if not 1 / np.linalg.cond(matrix.reshape(len(declared), -1)) > MIN_SINGULAR_VALUE_RATIO:
-                raise ValueError("the linear map is not invertible")
-        if self.group is not None and self.guarantee.unit is not None:
-            raise ValueError("a release with a group cannot have a privacy unit of persons")
-        if self.center is not None:
-            if self.linear_map is None or self.lattice.intercept_units == 0:
-                raise ValueError("a center needs a linear map and an intercept")
-            if len(self.center) != len(declared):
-                raise ValueError("the center does not fit the number of features")
-        if self.sums is not None and len(self.sums.values) != 2 * len(declared) + 1:
-            raise ValueError(f"the pilot query does not have {2 * len(declared) + 1} sums")
-        pilot = self.directions
-        if pilot is not None:
-            if (pilot.table, pilot.unit_count) != (self.table, self.unit_count):
-                raise ValueError("the directions query has another schema or another unit_count")
-            if (pilot.sums, pilot.directions, pilot.lengths) != (None, None, None):
-                raise ValueError("the directions query has queries of its own")
-        if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
-            raise ValueError(
-                "unit_count is required under replace-one, and forbidden under add-remove"
-            )
+        _check_lattice(self)
+        _check_noise(self)
+        _check_rungs(self)
+        _check_sizes(self)
+        _check_map(self)
+        _check_queries(self)
         return self
+
+
+def _check_lattice(document: FormerDocument) -> None:
+    """Raise an error if the lattice does not fit the schema or the format."""
+    grid, old = document.lattice, document.format == "dpcov.release/1"
+    if grid.features != tuple(feature.name for feature in document.table.features):
+        raise ValueError("the lattice and the schema have different features")
+    if [old, not old, not old] != [
+        it is not None for it in (grid.units_per_radius, grid.step, grid.side)
+    ]:
+        raise ValueError("the lattice has fields that do not belong to this format, or lacks some")
+    side, step = grid.grid()
+    if not abs(grid.radius / step - side) < 1 + 1e-6:
+        raise ValueError("the side of the lattice is not its radius in steps")
+
+
+def _check_noise(document: FormerDocument) -> None:
+    """Raise an error if a noise distribution does not fit its answer, or is missing."""
+    noise, matrix = document.noise, document.published
+    if noise is not None and noise.dimension != _order(document):
+        raise ValueError("the noise and the matrix have different dimensions")
+    if noise is not None and matrix is None:
+        raise ValueError("the file has noise of a matrix, but no matrix")
+    if noise is None and None not in (matrix, document.trace_noise):
+        raise ValueError("the file has a matrix and a trace, but no noise of the matrix")
+    if (document.trace_noise is None) != (document.published_trace is None):
+        raise ValueError("the trace or its noise is missing")
+    if (document.count_noise is None) != (document.published_count is None):
+        raise ValueError("the count or its noise is missing")
+    if document.count_noise is not None:
+        if document.guarantee.neighbors == Neighbors.REPLACE_ONE:
+            raise ValueError("a noisy count is possible under add-remove only")
+        if not units_per_row(document.table):
+            raise ValueError("a noisy count of weighted rows needs an intercept")
+
+
+def _check_rungs(document: FormerDocument) -> None:
+    """Raise an error if the second moments in rungs do not fit their noise."""
+    weighted = document.noise if isinstance(document.noise, WeightedSumDocument) else None
+    if weighted is not None and len(weighted.weights) != len(weighted.terms):
+        raise ValueError("the noise does not have one weight for each term")
+    if document.rungs is None:
+        return
+    if weighted is None:
+        raise ValueError("second moments in rungs need a weighted sum as noise")
+    if len(document.rungs) != len(weighted.terms):
+        raise ValueError("the noise does not have one term for each rung")
+    if document.trace_noise is None:
+        raise ValueError("second moments in rungs need a trace")
+
+
+def _check_sizes(document: FormerDocument) -> None:
+    """Raise an error if an answer is missing or has the wrong number of entries."""
+    if document.published is None and document.published_trace is None:
+        raise ValueError("the file has neither a matrix nor a trace")
+    entries = _order(document) * (_order(document) + 1) // 2
+    parts = [(f"rungs.{at}", rung) for at, rung in enumerate(document.rungs or ())]
+    for name, values in (
+        ("published", document.published),
+        ("denoised", document.denoised),
+        *parts,
+    ):
+        if values is not None and len(values) != entries:
+            raise ValueError(f"{name} does not have {entries} entries")
+
+
+def _check_map(document: FormerDocument) -> None:
+    """Raise an error if the map or its center does not fit the rows."""
+    features = len(document.table.features)
+    if document.linear_map is not None:
+        matrix = np.array(document.linear_map)
+        if matrix.size != features**2:
+            raise ValueError("the linear map does not fit the number of features")
+        if not 1 / np.linalg.cond(matrix.reshape(features, -1)) > MIN_SINGULAR_VALUE_RATIO:
+            raise ValueError("the linear map is not invertible")
+    if document.group is not None and document.guarantee.unit is not None:
+        raise ValueError("a release with a group cannot have a privacy unit of persons")
+    if document.center is not None:
+        if document.linear_map is None or document.lattice.intercept_units == 0:
+            raise ValueError("a center needs a linear map and an intercept")
+        if len(document.center) != features:
+            raise ValueError("the center does not fit the number of features")
+
+
+def _check_queries(document: FormerDocument) -> None:
+    """Raise an error if the pilot query or the directions query does not fit the release."""
+    sums = 2 * len(document.table.features) + 1
+    if document.sums is not None and len(document.sums.values) != sums:
+        raise ValueError(f"the pilot query does not have {sums} sums")
+    pilot = document.directions
+    if pilot is not None:
+        if (pilot.table, pilot.unit_count) != (document.table, document.unit_count):
+            raise ValueError("the directions query has another schema or another unit_count")
+        if (pilot.sums, pilot.directions, pilot.lengths) != (None, None, None):
+            raise ValueError("the directions query has queries of its own")
+    replaces = document.guarantee.neighbors == Neighbors.REPLACE_ONE
+    if replaces != (document.unit_count is not None):
+        raise ValueError("unit_count is required under replace-one, and forbidden under add-remove")
+
+
+def _order(document: FormerDocument) -> int:
+    """Return the order of the second moment."""
+    return len(document.table.features) + (document.lattice.intercept_units > 0)
 
 
 def converted(document: FormerDocument) -> Release:
@@ -275,36 +309,6 @@ def converted(document: FormerDocument) -> Release:
         provenance=document.provenance,
         group=None if document.group is None else _group(document.group),
     )
-
-
-def rounds_of(
-    answers: Sequence[tuple[Query, Published]], schema: Schema, guarantee: Guarantee
-) -> tuple[Round, ...]:
-    """Return the rounds with their costs. A round without a known cost states the whole budget.
-
-    Parameters
-    ----------
-    answers : sequence of tuple
-        Query and answer of each round, in order.
-
-    schema : Schema
-        Schema of the table.
-
-    guarantee : Guarantee
-        Guarantee of the release.
-
-    Returns
-    -------
-    tuple of Round
-        Rounds in order.
-
-    """
-    rounds, last = [], None
-    for query, answer in answers:
-        found = cost(answer, schema, guarantee, last)
-        rounds.append(Round(query, answer, guarantee.budget if found is None else found))
-        last = answer if isinstance(answer, NoisyMatrix) else None
-    return tuple(rounds)
 
 
 class _Moment(NamedTuple):

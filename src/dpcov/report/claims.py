@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from dpcov.core.printable import shortened
 from dpcov.core.privacy import LARGE_EPSILON, ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.mechanisms import MECHANISMS
-from dpcov.published.kinds import EstimatedMatrix, Published, Query
+from dpcov.mechanisms.replay import Replay
+from dpcov.published import record
+from dpcov.published.kinds import EstimatedMatrix, Published
 from dpcov.published.recomputed import Total, is_gaussian, is_recomputed
 from dpcov.report.words import CONVERSION_DELTA, epsilon_of, sentence
 from dpcov.rows.schema import Categorical
@@ -26,15 +28,7 @@ if TYPE_CHECKING:
 
 MAX_CLAIM_COLUMNS = 12  # largest number of columns that a claim names
 SMALL_FACTOR = 1.5  # a smaller factor is stated in per cent
-QUERY_WORDS: dict[Query, str] = {
-    "pilot": "noisy sums for the means and variances",
-    "directions": "noisy second moment for the directions",
-    "directions trace": "noisy trace for the directions",
-    "norms": "noisy histogram of the norms of the rows",
-    "matrix": "second moment",
-    "trace": "noisy trace",
-    "count": "noisy number of rows",
-}
+QUERY_WORDS = {query: words.removeprefix("a ") for query, words in record.QUERY_WORDS.items()}
 LAW_WORDS = {
     "wishart-difference": "the difference of two Wishart matrices",
     "nuclear-laplace": "Laplace noise for the nuclear norm",
@@ -157,12 +151,18 @@ def _one_in(probability: float) -> str:
 
 
 def verification(release: Release) -> str:
-    """Return whether the noise in the file confirms the stated guarantee."""
+    """Return whether the noise in the file confirms the stated guarantee.
+
+    A warning follows if the map or the clipping radius does not follow from the earlier answers.
+    """
     if release.reproducible:
         return SEEDED_GUARANTEE
+    found = PARTLY_RECOMPUTED if Total.of(release).complete else NOT_RECOMPUTABLE
     if is_recomputed(release):
-        return RECOMPUTED
-    return PARTLY_RECOMPUTED if Total.of(release).complete else NOT_RECOMPUTABLE
+        found = RECOMPUTED
+    replay = Replay.of(release)
+    warning = None if replay is None else replay.warning()
+    return found if warning is None else f"{found} {warning}"
 
 
 def mechanism(release: Release) -> str:
@@ -295,7 +295,7 @@ def bias(release: Release) -> str:
     """Return sentences on the errors that noise and clipping cause."""
     noise = (
         "The file does not state the distribution of the noise, so the errors are not known."
-        if release.noise is None
+        if release.noise is None and record.sums_of(release) is None
         else "The distribution of the noise is public, so readers can compute intervals."
     )
     clipped = " Rows with a large norm are shortened, which can bias variances downwards."

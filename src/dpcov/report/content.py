@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
+from dpcov.analysis.correlation import half_widths
 from dpcov.analysis.declared import sections
-from dpcov.analysis.expected import NO_SIGNAL_MESSAGE, half_widths
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import READING_SEED, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from dpcov.published import record
-from dpcov.published.record import NOT_PRIVATE, CountEstimate
+from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.report import words
 from dpcov.report.figures import svg
@@ -165,12 +166,8 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if not release.tells_count:
         return "rows", "?", "private, not released"
     about = f"{release.count():,.0f}".replace(",", "\u202f")
-    best, law = CountEstimate.of(release), release.noise
-    if best is not None:
-        deviation = best.deviation
-    elif law is not None:
-        deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
-    else:
+    deviation = Estimate.of(release).count_deviation
+    if deviation is None:
         return "rows", f"≈ {about}", "private estimate, with noise"
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
     return "rows", f"≈ {about}", f"private estimate, standard error {rounded}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcov.analysis.expected import NO_SIGNAL_MESSAGE, silent
+from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.plain import plain
+from dpcov.estimate import Estimate
 from dpcov.releases import SEEDED
 from dpcov.releases.carried import stated
 
@@ -28,4 +29,5 @@ def document(release: Release, **facts: Any) -> dict[str, Any]:
 
 def caveats(release: Release) -> list[str]:
     """Return the caveats: the release has a seed, or all its figures are below the noise level."""
-    return [SEEDED] * release.reproducible + [NO_SIGNAL_MESSAGE] * silent(release)
+    hidden = Estimate.of(release).hides_correlations
+    return [SEEDED] * release.reproducible + [NO_SIGNAL_MESSAGE] * hidden

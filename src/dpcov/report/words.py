@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
+from dpcov.published.record import sums_of
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Guarantee
@@ -121,6 +122,13 @@ def for_the_statistician(release: Release) -> list[str]:
     ]
     if release.not_released is not None:
         words = [f"{release.not_released} The mechanism is {release.mechanism}."]
+    if (sums := sums_of(release)) is not None:
+        deviation = sums.noise.standard_deviation * release.lattice.step**2
+        words.append(
+            f"Each sum has noise with a public distribution and a standard deviation of "
+            f"{deviation:.4g}, if half the width of a column's bounds counts as 1. Intervals on "
+            "this page come from simulations of the noise and include the sampling error."
+        )
     if release.noise is not None:
         deviation = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
         rows, scale = "transformed and clipped rows", ""

@@ -39,6 +39,7 @@ from dpcov.mechanisms import additive, count, gaussian, standardized
 from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.published.kinds import NoisyTrace
+from dpcov.published.record import sums_of
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.sources.rows import Rows
 
@@ -269,8 +270,10 @@ def released(
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    noisy = _of_moment(made.noise, _trace_noise(made))
-    rounds.append(Round("second moment", last, *noisy, left, extra))
+    sums, name, noisy = sums_of(made), "second moment", _of_moment(made.noise, _trace_noise(made))
+    if sums is not None:
+        name, noisy = "sums", (_sums, (sums.noise,))
+    rounds.append(Round(name, last, *noisy, left, extra))
     for question in counting:
         rounds.append(
             Round("number of rows", question, _whole, (planned.count,), planned.spends, extra)

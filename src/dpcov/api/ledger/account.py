@@ -194,6 +194,19 @@ class Account(Result):
     successor : str or None
         Data set that received the remaining budget. This data set then accepts no more releases.
 
+    See Also
+    --------
+    dpcov.Ledger.account : Read the account of a data set.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import dpcov
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = dpcov.Ledger.create(f"{folder}/hospital.ledger", dpcov.PureDP(3.0))
+    ...     ledger.account().left
+    {'epsilon': 3.0}
+
     """
 
     dataset: str
@@ -220,7 +233,18 @@ class Account(Result):
 
     @property
     def can_request(self) -> tuple[Budget, ...]:
-        """Largest budget of each kind that one further release can have, rounded down."""
+        """Largest budget of each kind that one further release can have, rounded down.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dpcov
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/hospital.ledger", dpcov.PureDP(3.0))
+        ...     ledger.account().can_request
+        (PureDP(epsilon=3.0),)
+
+        """
         return () if self.successor else self.rule.largest_requests(self.spends)
 
     def to_json(self) -> dict[str, Any]:

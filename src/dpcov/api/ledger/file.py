@@ -91,6 +91,19 @@ class Chain:
     unverified : int
         Number of rows that are older than the chain. dpcov cannot detect edits of these rows.
 
+    See Also
+    --------
+    dpcov.Ledger.verify : Check the chain of a ledger.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import dpcov
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = dpcov.Ledger.create(f"{folder}/hospital.ledger", dpcov.PureDP(3.0))
+    ...     ledger.verify().unverified
+    0
+
     """
 
     digests: tuple[str, ...]
@@ -98,7 +111,18 @@ class Chain:
 
     @property
     def head(self) -> str:
-        """Digest of the last row, which depends on all earlier rows."""
+        """Digest of the last row, which depends on all earlier rows.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dpcov
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/hospital.ledger", dpcov.PureDP(3.0))
+        ...     len(ledger.verify().head)
+        64
+
+        """
         return self.digests[-1] if self.digests else ""
 
     def holds(self, head: str) -> bool:
@@ -113,6 +137,15 @@ class Chain:
         -------
         bool
             True if the ledger still contains everything before this head.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dpcov
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = dpcov.Ledger.create(f"{folder}/hospital.ledger", dpcov.PureDP(3.0))
+        ...     ledger.verify().holds(ledger.verify().head)
+        True
 
         """
         return head in self.digests

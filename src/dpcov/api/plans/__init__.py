@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from dpcov.api.ledger import Ledger
 from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.api.request import Request
 from dpcov.core.parameters import Interval, Probability, check, checked
 from dpcov.core.privacy import (
     ZCDP,
+    ApproxDP,
     Budget,
     Neighbors,
     NeighborsName,
@@ -81,6 +83,10 @@ RANGE_NOTE = (
     "The range covers tables that fit the assumptions equally well, with light tails and with "
     "heavy tails. Without assumptions, the range also covers narrow columns and columns that fill "
     "their bounds. On five public tables, more than 90% of the measured errors were in the range."
+)
+NOISE_NOTE = (
+    "The plan assumes the smaller of Laplace noise and Gaussian noise. A ledger with --count "
+    "gaussian requires Gaussian noise: add --ledger to plan for it."
 )
 # Factors that widen the range on both sides, with a release of a similar table and without one.
 # Source: tuned, so that the range contains more than 90% of the errors of five public tables
@@ -166,6 +172,21 @@ class Plan(Result):
     between : mapping of str to (float, float)
         Range of each error of `mechanism` over several tables that fit the assumptions.
 
+    with_mu : bool
+        True if a ledger needs Gaussian noise with a known mu.
+
+    See Also
+    --------
+    dpcov.plan : Predict the errors of a release.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+    >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+    >>> plan.rows
+    5000
+
     """
 
     schema: Schema
@@ -183,6 +204,7 @@ class Plan(Result):
     curve: tuple[Prediction, ...]
     sampling: float
     between: Mapping[str, tuple[float, float]]
+    with_mu: bool = False
 
     @property
     def guess(self) -> Assumptions:
@@ -202,6 +224,14 @@ class Plan(Result):
         -------
         Budget or None
             Smallest budget. None if 10,000 times the budget of the plan is too small.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+        >>> type(plan.budget_for(0.05)).__name__
+        'PureDP'
 
         """
         planner = self._planner()
@@ -224,6 +254,14 @@ class Plan(Result):
         int or None
             Smallest number of rows. None if 10,000 times the rows of the plan are too few.
 
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan(schema, rows=5000, epsilon=1.0, mechanism="matrix-laplace")
+        >>> plan.rows_for(0.05) > 100
+        True
+
         """
         planner = self._planner()
 
@@ -242,6 +280,7 @@ class Plan(Result):
             self.target,
             self.goal,
             self.method,
+            self.with_mu,
         )
 
     def tables(self) -> list[Table]:
@@ -305,7 +344,16 @@ class Plan(Result):
             f"Plan for {columns} columns ({len(self.schema.features)} features), {self.rows} rows, "
             f"{self.budget}, {self.neighbors.value}. dpcov read no data. Nothing was spent.",
             f"Assumptions: {assumed}.",
+            *self._noise_in_words(),
         ]
+
+    def _noise_in_words(self) -> list[str]:
+        """Return a sentence about the noise, if it depends on the ledger."""
+        if self.with_mu:
+            return ["The ledger counts Gaussian noise, so the plan assumes Gaussian noise."]
+        if isinstance(self.budget, ApproxDP):
+            return [NOISE_NOTE]
+        return []
 
     def sampling_in_words(self) -> str:
         """Return a sentence about the error of a correlation from sampling alone."""
@@ -430,6 +478,7 @@ class _Planner:
     target: str | None = None
     goal: Goal = "all"
     method: Method = "shrink"
+    with_mu: bool = False
 
     @cached_property
     def table(self) -> SimulatedTable:
@@ -442,7 +491,8 @@ class _Planner:
         """
         simulated = self.table if table is None else table
         targets, moment = targets_of(self.schema, self.target), simulated.moment(rows)
-        return Trials(self.schema, moment, rows, targets, self.method, simulated.source(rows))
+        source = simulated.source(rows)
+        return Trials(self.schema, moment, rows, targets, self.method, source, self.with_mu)
 
     def between(self, own: Prediction, name: str, rows: int) -> dict[str, tuple[float, float]]:
         """Return the range of each error over several tables that fit the assumptions."""
@@ -468,7 +518,8 @@ class _Planner:
 
     def chosen(self, budget: Budget) -> Mechanism:
         """Return the mechanism that ``auto`` chooses."""
-        return choose(self.schema, budget, self.neighbors, goal=self.goal).mechanism
+        asked = self.schema, budget, self.neighbors
+        return choose(*asked, goal=self.goal, with_mu=self.with_mu).mechanism
 
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False
@@ -492,7 +543,8 @@ class _Planner:
         if name == chosen.name:
             return self._tried(chosen, budget, trials, careful=True)
         mechanism = mechanism_named(name)
-        calibration = mechanism.calibrate(self.table.lattice, budget, self.neighbors)
+        calibrate = mechanism.calibrate_gaussian if self.with_mu else mechanism.calibrate
+        calibration = calibrate(self.table.lattice, budget, self.neighbors)
         if self.table.lattice.dimension > MAX_FAST_FEATURES and not adds_noise(calibration):
             raise MechanismError(
                 "a prediction with this many features is slow; name the mechanism with --mechanism"
@@ -532,6 +584,8 @@ def plan(
     target: str | None = None,
     assumptions: Assumptions | None = None,
     factors: Sequence[float] = EPSILON_FACTORS,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
     guess: Assumptions | None = None,
 ) -> Plan:
     """Predict the error of a release, without reading data or spending budget.
@@ -581,6 +635,12 @@ def plan(
     factors : sequence of float, optional
         Multiples of epsilon for the table by budget.
 
+    ledger : Ledger, str or Path, optional
+        Ledger of the release. It can require Gaussian noise. The plan records nothing in it.
+
+    dataset : str, optional
+        Data set in the ledger, as in `release`.
+
     guess : Assumptions, optional
         Former name of `assumptions`. Version 0.5 removes it.
 
@@ -617,12 +677,15 @@ def plan(
         mechanism=mechanism,
         goal=goal,
         denoise=denoise,
+        ledger=ledger,
+        dataset=dataset,
     )
     declared, budget, relation = request.declared_schema(), request.budget, request.relation
     if guess is not None:
         warn_of_former_name("guess", "assumptions", depth=2)
     supposed = assumptions or guess or Assumptions()
-    planner = _Planner(declared, relation, supposed, target, goal, denoise)
+    with_mu = request.needs_mu
+    planner = _Planner(declared, relation, supposed, target, goal, denoise, with_mu)
     trials = planner.trials(int(rows))
     predictions, others = [], []
     if mechanism == "auto":
@@ -638,7 +701,7 @@ def plan(
             least = _least(mechanism_named(mechanism), declared, budget, relation)
             needs = f" It needs at least {least:,} rows with this budget." if least else ""
             raise MechanismError(f"{str(error).rstrip('.')}.{needs}") from None
-    predictions.sort(key=lambda p: p.errors.correlation or p.errors.entry)
+    predictions.sort(key=_order)
     curve = []
     here = planner.chosen(budget).name if mechanism == "auto" else mechanism
     known = {p.mechanism: p for p in predictions}
@@ -665,7 +728,14 @@ def plan(
         curve=tuple(curve),
         sampling=(1 - supposed.typical_correlation**2) / math.sqrt(rows),
         between=between,
+        with_mu=with_mu,
     )
+
+
+def _order(prediction: Prediction) -> tuple[bool, float]:
+    """Return the place of a prediction: by the error of a correlation, or else of an entry."""
+    errors = prediction.errors
+    return errors.correlation is None, errors.correlation or errors.entry
 
 
 def scaled(budget: Budget, factor: float) -> Budget:
@@ -693,8 +763,9 @@ def _crossing(predicted: Callable[[float], Prediction], wanted: float) -> float 
         found = predicted(factor).errors.correlation
         if found is None:
             raise ReleaseError(
-                "A plan predicts correlations only with an intercept and at least two features. "
-                "Set intercept = 0.3 in the schema, or add a column."
+                "A plan predicts correlations only with an intercept, at least two features and a "
+                "mechanism that publishes covariances. Set intercept = 0.3 in the schema, add a "
+                "column, or choose --mechanism auto."
             )
         return found
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
-from dpcov.analysis.moments import Moments, positive, solve
-from dpcov.releases.pairwise import moved
+from dpcov.analysis.normal_equations import solve
+from dpcov.denoise.projection import positive
+from dpcov.estimate import Estimate
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -32,9 +33,9 @@ class LevelDraws:
     """
 
     def __init__(self, release: Release, rows: int, generator: np.random.Generator) -> None:
-        self._moments = Moments.of(release)
+        self._estimate = Estimate.of(release)
         self._generator = generator
-        self._damping = _damping(release, self._moments.count, generator)
+        self._damping = _damping(self._estimate, generator)
         self.drawn = np.zeros((rows, 0))
         self.given: list[int] = []
 
@@ -55,7 +56,7 @@ class LevelDraws:
             Residual covariance.
 
         """
-        covariance, means = self._moments.covariance, self._moments.means
+        covariance, means = self._estimate.covariance, self._estimate.means
         cross = covariance[np.ix_(self.given, at)]
         gram = covariance[np.ix_(self.given, self.given)]
         slopes, _ = solve(gram + self._damping * np.eye(len(gram)), cross)
@@ -64,7 +65,7 @@ class LevelDraws:
             covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
             + slopes.T @ gram @ slopes
         )  # fmt: skip
-        return self._moments.encoded[at] + centred @ slopes, residual
+        return self._estimate.encoded[at] + centred @ slopes, residual
 
     def draw(self, at: list[int]) -> None:
         """Draw a level, or none of the levels, for each row.
@@ -75,7 +76,7 @@ class LevelDraws:
             Positions of the 0/1 features of the levels.
 
         """
-        shares = np.clip(self._moments.means[at], 0.0, 1.0)
+        shares = np.clip(self._estimate.means[at], 0.0, 1.0)
         chances = self.regression(at)[0]
         shares = np.append(shares, max(0.0, 1 - float(shares.sum())))
         chances = np.column_stack([chances, 1 - chances.sum(axis=1)])
@@ -90,10 +91,11 @@ class LevelDraws:
         self.given += at
 
 
-def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
+def _damping(estimate: Estimate, generator: np.random.Generator) -> float:
     """Return the variance per row below which a direction is noise, for damped regressions."""
-    if release.noise is None:
+    record = estimate.record
+    if record.noise is None:
         return MIN_DAMPING
-    noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
-    noise = moved(release, noise)
-    return max(MIN_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
+    noise = record.unmapped(record.noise.simulate(generator) * record.lattice.step**2)
+    noise = estimate.complete_errors(noise)
+    return max(MIN_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / estimate.count)

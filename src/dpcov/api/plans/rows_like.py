@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.moments import Moments
-from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.api.plans.level_draws import LevelDraws
+from dpcov.estimate import Estimate
+from dpcov.estimate.sampling import pseudo_rows
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -40,10 +40,10 @@ def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
         Covariance matrix of the variables.
 
     """
-    moments = Moments.of(release)
+    estimate = Estimate.of(release)
     at, centers, ratios = _places(release, schema)
-    means = centers + moments.encoded[at] * ratios
-    return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
+    means = centers + estimate.encoded[at] * ratios
+    return means, estimate.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
 
 
 def rows_like(

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from scipy.special import betaincinv
 
-from dpcov.analysis.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.api.plans.rows_like import moments_like, rows_like
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.typical_correlation import JITTER, typical_correlation
 from dpcov.core.parameters import Interval, check
 from dpcov.errors import ReleaseError, SchemaError
-from dpcov.releases.pairwise import has_gaps, missing_shares
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import has_gaps
+from dpcov.estimate.sampling import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Categorical, Numeric, Schema
 
@@ -232,7 +233,8 @@ class SimulatedTable:
             if not has_gaps(schema):
                 mean = _mean_of_moments(*moments_like(assumptions.like, schema), lattice)
                 return cls(schema, lattice, mean, encoded)
-            encoded = _with_missing(schema, encoded, missing_shares(assumptions.like), generator)
+            shares = Estimate.of(assumptions.like).missing_shares
+            encoded = _with_missing(schema, encoded, shares, generator)
         return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
 
     def moment(self, rows: int) -> SecondMoment:

@@ -118,6 +118,8 @@ def simulated_releases(
     neighbors: Neighbors,
     repeats: int,
     method: Method = "shrink",
+    *,
+    with_mu: bool = False,
 ) -> Iterator[Release]:
     """Generate denoised releases of a simulated table, with the same noise in each call.
 
@@ -141,6 +143,9 @@ def simulated_releases(
     method : str
         Method that denoises the releases.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     Yields
     ------
     Release
@@ -153,7 +158,8 @@ def simulated_releases(
 
     """
     per_row = units_per_row(source.declared)
-    laws = count.calibrated(mechanism, source.lattice(), budget, neighbors, per_row)
+    lattice = source.lattice()
+    laws = count.calibrated(mechanism, lattice, budget, neighbors, per_row, with_mu=with_mu)
     for seed in range(repeats):
         made = count.run(mechanism, source, laws, Entropy.seeded(seed))
         named = replace(made, schema=source.declared)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeGuard
 import numpy as np
 
 from dpcov.analysis.features import chosen
-from dpcov.analysis.moments import Moments
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.penalty import ALPHA_GRID, squared_errors
 from dpcov.api.plans.simulated_rows import simulated_releases
@@ -18,9 +17,11 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers import whole
 from dpcov.denoise import Method, denoise
 from dpcov.errors import SchemaError
+from dpcov.estimate import Estimate
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
+from dpcov.published.record import sums_of
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -63,11 +64,11 @@ class Errors:
 
     correlation : float or None
         Standard error of a correlation: the root mean square error over all pairs and all releases.
-        None without an intercept, or with only one feature.
+        None without an intercept, with only one feature, or if the release contains sums only.
 
     eigenvalue : float or None
         Mean relative error of the 3 largest eigenvalues of the covariance matrix, as the median
-        over the releases.
+        over the releases. None in the same cases.
 
     prediction : float or None
         Root mean square change of the predictions of ridge regression, in standard deviations of
@@ -106,6 +107,9 @@ class Trials:
     source : SimulatedRows or None
         Simulated rows, for mechanisms that need rows.
 
+    with_mu : bool
+        True if all noise must be Gaussian with a known mu.
+
     """
 
     schema: Schema
@@ -114,6 +118,7 @@ class Trials:
     targets: tuple[int, ...]
     method: Method = "shrink"
     source: SimulatedRows | None = None
+    with_mu: bool = False
 
     def errors(
         self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, repeats: int
@@ -144,7 +149,10 @@ class Trials:
 
         """
         per_row = units_per_row(self.schema)
-        laws = count.calibrated(mechanism, self.moment.lattice, budget, neighbors, per_row)
+        lattice = self.moment.lattice
+        laws = count.calibrated(
+            mechanism, lattice, budget, neighbors, per_row, with_mu=self.with_mu
+        )
         calibration = laws.laws
         if adds_noise(calibration):
             generator = simulation_generator(NOISE_SEED)
@@ -152,9 +160,8 @@ class Trials:
             return self.measured(made, calibration.matrix)
         if self.source is None:
             raise ValueError("The mechanism needs rows, but there are no simulated rows.")
-        made = list(
-            simulated_releases(mechanism, self.source, budget, neighbors, repeats, self.method)
-        )
+        asked = mechanism, self.source, budget, neighbors, repeats, self.method
+        made = list(simulated_releases(*asked, with_mu=self.with_mu))
         # The exact second moment of transformed rows must not clip any row. No row exceeds the
         # largest norm of the declared schema.
         radius = None if made[0].linear_map is None else self.source.declared.largest_norm
@@ -177,6 +184,8 @@ class Trials:
             Average errors of the releases.
 
         """
+        if sums_of(releases[0]) is not None:
+            return self._of_sums(releases)
         truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
         if law is None:
@@ -194,6 +203,20 @@ class Trials:
             eigenvalue=_eigenvalue_error(truth, releases) if related else None,
             prediction=_prediction_error(truth, releases, self.targets) if related else None,
         )
+
+    def _of_sums(self, releases: Sequence[Release]) -> Errors:
+        """Average the errors of releases of sums, which have no covariances."""
+        last, step = self.moment.lattice.features, self.moment.lattice.step
+        exact = np.append(np.diag(self.moment.units)[:last], self.moment.units[:, last]) * step**2
+        noise, sizes = [], []
+        for made in releases:
+            sums, moment = sums_of(made), Estimate.of(made).moment
+            assert sums is not None  # noqa: S101  for type checkers: all releases hold sums
+            noise.append(_size(np.array(sums.values, float) * step**2 - exact.astype(float)))
+            found = np.append(np.diag(moment)[:last], moment[:, last])
+            sizes.append(_size(found - exact.astype(float)))
+        raw = math.sqrt(float(np.mean(np.square(noise))))
+        return Errors(raw / self.rows, float(np.median(sizes)) / self.rows, None, None, None)
 
     def _release(
         self,
@@ -315,7 +338,7 @@ def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
 
 
 def _leading(release: Release) -> Matrix:
-    values = np.linalg.eigvalsh(Moments.of(release).covariance)
+    values = np.linalg.eigvalsh(Estimate.of(release).covariance)
     return np.asarray(values[::-1][:LEADING_COUNT], np.float64)
 
 

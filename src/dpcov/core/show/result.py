@@ -34,7 +34,19 @@ class Picture:
 
 
 class Result:
-    """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it."""
+    """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it.
+
+    The results of all analyses have these methods. In a notebook, a result is shown as tables.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> text = dpcov.pca(release).summary()
+
+    """
 
     __slots__ = ()
     has_sentences: ClassVar[bool] = True  # True if the tables have notes
@@ -48,11 +60,43 @@ class Result:
         return self.tables()[0]
 
     def arrow(self) -> pa.Table:
-        """Return all figures as an Arrow table."""
+        """Return all figures as an Arrow table.
+
+        Returns
+        -------
+        pyarrow.Table
+            Table in full precision.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.pca(release).arrow().num_rows > 0
+        True
+
+        """
         return self.data().arrow()
 
     def csv(self) -> str:
-        """Return all figures as CSV text in full precision."""
+        """Return all figures as CSV text.
+
+        Returns
+        -------
+        str
+            CSV in full precision, with a header.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> dpcov.pca(release).csv().count(",") > 1
+        True
+
+        """
         from dpcov.core.show.text import csv_lines
 
         return csv_lines(self.data())
@@ -82,7 +126,23 @@ class Result:
         return None
 
     def summary(self) -> str:
-        """Return the tables as plain text."""
+        """Return the tables as plain text.
+
+        Returns
+        -------
+        str
+            Tables with the notes below them.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> "x0" in dpcov.pca(release).summary()
+        True
+
+        """
         from dpcov.core.show.text import summary
 
         return summary(self.tables())

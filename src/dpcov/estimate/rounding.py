@@ -20,10 +20,10 @@ from dpcov.core.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.releases import Release
+    from dpcov.published.record import Record
 
 
-def keeps_declared(release: Release) -> bool:
+def keeps_declared(release: Record) -> bool:
     """Return True if bounds, midpoints and levels are multiples of the lattice step."""
     numbers = [release.lattice.step]
     if release.linear_map is not None:
@@ -38,7 +38,7 @@ def keeps_declared(release: Release) -> bool:
     return plain and all(math.frexp(number)[0] == 0.5 for number in numbers)
 
 
-def rounding(release: Release) -> Vector:
+def rounding(release: Record) -> Vector:
     """Return bounds on the rounding error of each entry of a row at a declared value.
 
     A bound is 0 if the declared values are multiples of the lattice step. Otherwise, it is half a
@@ -50,7 +50,7 @@ def rounding(release: Release) -> Vector:
 
     Parameters
     ----------
-    release : Release
+    release : Record
         Any release.
 
     Returns
@@ -70,16 +70,15 @@ def rounding(release: Release) -> Vector:
     return most
 
 
-def hardly_noisy(release: Release) -> bool:
-    """Return True if the noise in a sum of squares is smaller than the rounding error.
+def is_finer_than_noise(release: Record, count: float) -> bool:
+    """Return True if the noise in a sum of squares over `count` rows exceeds the rounding error.
 
     For n values up to 1, the rounding error has the standard deviation h sqrt(n / 3). Here h is
     half a lattice step, and each rounding error has a uniform distribution between -h and h.
     """
-    if release.noise is None or not release.tells_count:
-        return False
+    assert release.noise is not None  # noqa: S101  for type checkers
     noise = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
-    return noise <= release.lattice.step / 2 * math.sqrt(max(release.count(), 0.0) / 3)
+    return noise > release.lattice.step / 2 * math.sqrt(max(count, 0.0) / 3)
 
 
 class RoundingErrors:
@@ -89,7 +88,7 @@ class RoundingErrors:
 
     Parameters
     ----------
-    release : Release
+    release : Record
         Any release.
 
     moment : ndarray, shape (d, d)
@@ -97,7 +96,7 @@ class RoundingErrors:
 
     """
 
-    def __init__(self, release: Release, moment: Matrix) -> None:
+    def __init__(self, release: Record, moment: Matrix) -> None:
         self._most = rounding(release) if release.has_intercept else np.zeros(len(moment))
         if not self._most.any():
             return

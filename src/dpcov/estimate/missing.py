@@ -8,8 +8,15 @@ indicator. The second moment then contains three numbers for each pair of column
 - the sum of each column over these rows,
 - the sum of the products over these rows.
 
-These numbers give the available-case means and covariances. `completed` converts them to the second
-moment of the same number of rows without missing cells. All analyses use this second moment.
+These numbers give the available-case means and covariances. `complete_moments` converts them to the
+second moment of the same number of rows without missing cells. All analyses use this second moment.
+
+The matrix of these covariances can have negative eigenvalues. A regression on such a matrix has no
+solution. The true variance in a direction is never negative. A variance below its standard error
+cannot be distinguished from 0. `raised_covariance` therefore raises the variance in every direction
+of the correlations to at least its standard error. The rows cannot vary in some directions, for
+example because the levels of a column add up to 1. Such a direction has no error and stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -20,10 +27,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.samplers.weighted import WeightedSum
+from dpcov.published import record
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Array, Booleans, Integers, Matrix
-    from dpcov.releases import Release
+    from dpcov.core.arrays import Array, Integers, Matrix, Vector
+    from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
 # Smallest number of rows of a pair of columns, as a fraction of the number of rows that the pair
@@ -32,10 +40,10 @@ MIN_PAIR_FRACTION = 0.1
 # Number of rows that noise alone does not reach, in standard deviations of the noise. The value
 # allows for the tails of Laplace noise. Source: not recorded.
 MIN_ROW_COUNT_SNR = 5.0
-# Step of the numerical derivative, as a fraction of an error. Source: not recorded.
-DIFFERENCE_STEP = 1e-3
-# Number of columns that a sentence names.
-MAX_NAMED_COLUMNS = 5
+# Step of a numerical derivative, as a fraction of a simulated error. Source: not recorded.
+DERIVATIVE_STEP = 1e-3
+# Smallest divisor, in place of 0. It is far below every variance of encoded rows.
+MIN_DIVISOR = 1e-300
 
 
 def has_gaps(schema: Schema) -> bool:
@@ -43,7 +51,9 @@ def has_gaps(schema: Schema) -> bool:
     return bool(schema.missing_columns)
 
 
-def completed(schema: Schema, moments: Array, t: float, *, least: float | None = None) -> Array:
+def complete_moments(
+    schema: Schema, moments: Array, t: float, *, least: float | None = None
+) -> Array:
     """Compute the second moments that rows without missing cells have.
 
     The means and covariances are the available-case ones. The number of rows is the number of all
@@ -200,37 +210,14 @@ def proper(covariance: Matrix) -> Matrix:
     return np.asarray(correlation * np.outer(roots, roots))
 
 
-def rows_by_pair(release: Release) -> Matrix:
-    """Return the numbers of rows that have both of two variables.
-
-    Parameters
-    ----------
-    release : Release
-        Release with a number of rows.
-
-    Returns
-    -------
-    ndarray, shape (p, p)
-        Numbers from 0 to the number of all rows. The diagonal contains the number of rows of each
-        variable.
-
-    """
-    p, n = len(release.columns), release.count()
-    if not has_gaps(release.schema):
-        return np.full((p, p), n)
-    moment, t = release.second_moment().copy(), release.intercept()
-    moment[-1, -1] = n * t**2
-    return np.asarray(np.clip(_pairs(release.schema, moment, t)[0], 0.0, n))
-
-
-def least_rows(release: Release) -> float:
+def least_rows(release: Record) -> float:
     """Return the largest number of rows of a variable that noise alone can show.
 
     If the noise is a weighted sum, as in old files, the least noisy term determines this number.
 
     Parameters
     ----------
-    release : Release
+    release : Record
         Any release.
 
     Returns
@@ -239,10 +226,13 @@ def least_rows(release: Release) -> float:
         Number of rows, at least 1.
 
     """
-    law = release.noise
-    if law is None:
+    law, sums = release.noise, record.sums_of(release)
+    if law is not None:
+        variance = law.diagonal_variance
+    elif sums is not None:
+        variance = sums.noise.standard_deviation**2
+    else:
         return 1.0
-    variance = law.diagonal_variance
     if isinstance(law, WeightedSum):
         parts = zip(law.weights, law.terms, strict=True)
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
@@ -255,97 +245,51 @@ def least_rows(release: Release) -> float:
     )
 
 
-def hidden(release: Release) -> Booleans:
-    """Return True for each variable whose number of rows is below the noise level, shape (p,)."""
-    if not has_gaps(release.schema):
-        return np.zeros(len(release.columns), bool)
-    return np.asarray(np.diag(rows_by_pair(release)) < least_rows(release))
-
-
-def fewest_rows(release: Release, at: list[int] | None = None) -> float:
-    """Return the smallest number of rows that have any two of these variables.
-
-    If no cells can be missing, this is the number of all rows.
+def raised_covariance(schema: Schema, moment: Matrix, t: float, errors: Array) -> Matrix:
+    """Raise the available-case variance in every direction to at least its standard error.
 
     Parameters
     ----------
-    release : Release
-        Release with a number of rows.
+    schema : Schema
+        Schema of the rows, with p variables.
 
-    at : list of int, optional
-        Positions of the variables. The default is all variables.
+    moment : ndarray, shape (d, d)
+        Second moment of encoded rows.
 
-    Returns
-    -------
-    float
-        Number of rows.
+    t : float
+        Intercept of the rows.
 
-    """
-    rows = rows_by_pair(release)
-    return float((rows if at is None else rows[np.ix_(at, at)]).min())
-
-
-def moved(release: Release, errors: Array) -> Array:
-    """Convert errors of a second moment to errors of the `completed` one, to first order.
-
-    Parameters
-    ----------
-    release : Release
-        Release with a matrix.
-
-    errors : ndarray, shape (..., d, d)
-        Errors of the second moment of the encoded rows.
+    errors : ndarray, shape (b, d, d)
+        Simulated errors of the second moment: privacy noise, rounding and sampling.
 
     Returns
     -------
-    ndarray, shape (..., p + 1, p + 1)
-        Errors of the completed second moment.
+    ndarray, shape (d, d)
+        Second moment with larger sums of products. The numbers of rows and the sums are unchanged.
 
     """
-    if not has_gaps(release.schema):
-        return errors
-    schema, t, moment = release.schema, release.intercept(), release.second_moment()
-    least = least_rows(release)
-    about = completed(schema, moment, t, least=least)
-    return (
-        completed(schema, moment + DIFFERENCE_STEP * errors, t, least=least) - about
-    ) / DIFFERENCE_STEP
+    covariance = _covariance(schema, moment, t)
+    moves = np.stack([_covariance(schema, moment + DERIVATIVE_STEP * one, t) for one in errors])
+    moves = (moves - covariance) / DERIVATIVE_STEP
+    own = np.sqrt(np.mean(np.diagonal(moves, axis1=1, axis2=2) ** 2, axis=0))
+    roots = np.sqrt(np.maximum(np.maximum(np.diag(covariance), own), MIN_DIVISOR))
+    values, vectors = np.linalg.eigh(covariance / np.outer(roots, roots))
+    lacking = np.maximum(_deviations(moves / np.outer(roots, roots), vectors) - values, 0.0)
+    added = (vectors * lacking) @ vectors.T * np.outer(roots, roots)
+    at = [j for j, feature in enumerate(schema.features) if feature.variable]
+    larger = moment.copy()
+    larger[np.ix_(at, at)] += added * np.maximum(rows_of_pairs(schema, moment, t), 0.0)
+    return larger
 
 
-def missing_shares(release: Release) -> dict[str, float]:
-    """Return the fraction of rows in which each column is missing.
-
-    Parameters
-    ----------
-    release : Release
-        Any release.
-
-    Returns
-    -------
-    dict
-        Fractions by the name of the column, for the columns with missingness indicators.
-
-    """
-    if not has_gaps(release.schema) or release.not_released is not None:
-        return {}
-    rows, count = np.diag(rows_by_pair(release)), max(release.count(), 1.0)
-    shares = dict(zip(release.columns, (1 - rows / count).tolist(), strict=True))
-    names = [release.schema.features[j].name for j in release.schema.missing_columns]
-    return {name: shares[name] for name in names}
+def _covariance(schema: Schema, moment: Matrix, t: float) -> Matrix:
+    """Compute the (p, p) available-case covariance, with 0 if no row has both columns."""
+    whole = complete_moments(schema, moment, t)
+    about = whole - np.outer(whole[-1], whole[-1]) / whole[-1, -1]
+    return np.asarray(np.nan_to_num(about[:-1, :-1] / moment[-1, -1] * t**2))
 
 
-def assumed(release: Release) -> tuple[str, ...]:
-    """Return a sentence about missing cells; none if cells cannot be missing."""
-    if not has_gaps(release.schema) or release.not_released is not None:
-        return ()
-    shares = sorted(missing_shares(release).items(), key=lambda it: -it[1])
-    named = ", ".join(f"{name} {share:.1%}" for name, share in shares[:MAX_NAMED_COLUMNS])
-    more = (
-        f" and {len(shares) - MAX_NAMED_COLUMNS} more columns"
-        if len(shares) > MAX_NAMED_COLUMNS
-        else ""
-    )
-    return (
-        "Each figure uses the rows that have all necessary cells. This is valid if cells are "
-        f"missing completely at random. Missing: {named}{more}.",
-    )
+def _deviations(moves: Array, vectors: Matrix) -> Vector:
+    """Compute the (p,) standard errors of the variances along the directions."""
+    along = np.stack([np.einsum("ik,ik->k", vectors, move @ vectors) for move in moves])
+    return np.asarray(np.sqrt(np.mean(along**2, axis=0)))

@@ -1,0 +1,585 @@
+"""Wald tests of regression coefficients with the errors of sampling, privacy noise and clipping.
+
+A plain Wald test uses the covariance V of the coefficients at their estimate b. This covariance
+contains the errors of the features' variances, multiplied by b. If the noise is large, b is itself
+mostly noise, so the product counts the noise twice. The plain test then finds too few effects.
+
+`Fit.tests` uses the errors under the hypothesis instead. Let H and h be the second moments of the
+features with themselves and with the target, so that H b = h. The features include the constant 1.
+The hypothesis is R b = r.
+
+1. Let b0 be the least-squares coefficients with R b0 = r, from the denoised moments.
+2. Let H' and h' be the moments before denoising. One Newton step from b0 with these moments gives
+   s = R inv(H) (h' - H' b0), which estimates R b - r.
+3. Let e be the error of h' and E the error of H'. Under the hypothesis, s has the error
+   R inv(H) (e - E b0) to first order. Its covariance is V0: the mean over simulated errors of the
+   noise and of clipping, plus the sampling covariance.
+4. The statistic is s' inv(V0) s.
+
+An error of b0 does not change s to first order, because R inv(H) (h - H b0) has derivative 0 along
+all b0 with R b0 = r. The same holds for an error of H in R inv(H), because h - H b0 is 0 under the
+hypothesis. The test therefore keeps its size even if the variances of the features are near the
+noise level. If all effects are 0, b0 contains
+the intercept only, and the errors E do not enter at all. Without noise, s is R b - r and the
+statistic equals the Wald statistic of classical least squares.
+
+Two distributions approximate the test statistic. The sampling covariance has an estimated factor,
+which gives an F distribution with q and n - k - 1 degrees of freedom. The noise covariance comes
+from B simulated errors, which gives Hotelling's distribution: q B / (B - q + 1) times an F
+distribution with q and B - q + 1 degrees of freedom. Let w be the fraction of the noise in V0, the
+mean eigenvalue of inv(V0) times the noise covariance. The test uses Satterthwaite's approximation
+1/f = w^2 / (B - q + 1) + (1 - w)^2 / (n - k - 1) for the denominator.
+
+Sources: J. Neyman, Optimal asymptotic tests of composite statistical hypotheses (1959), for tests
+that nuisance parameters do not change; T. W. Anderson and H. Rubin, Annals of Mathematical
+Statistics 20 (1949), for errors under the hypothesis; H. Hotelling, Annals of Mathematical
+Statistics 2 (1931); F. E. Satterthwaite, Biometrics Bulletin 2 (1946).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from dpcov.analysis.intervals import INTERVAL_DRAWS
+from dpcov.analysis.statistics import Stack
+from dpcov.core.show.result import Result
+from dpcov.core.show.table import Table
+from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
+from dpcov.estimate.missing import DERIVATIVE_STEP
+
+if TYPE_CHECKING:
+    from dpcov.analysis.statistics import Statistic
+    from dpcov.core.arrays import Array, Matrix, Vector
+    from dpcov.releases import Release
+
+# Largest number of tested coefficients, as a fraction of the simulated errors. With more, their
+# covariance is too uncertain: Hotelling's factor is then above 1.3.
+MAX_TESTED_FRACTION = 0.25
+UNTESTED_NOTE = (
+    "No Wald test: a joint test of {count} coefficients needs more simulated errors than {draws}. "
+    "Test fewer coefficients at once."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WaldTest(Result):
+    """Wald test of one or several hypotheses about the coefficients of a regression.
+
+    Attributes
+    ----------
+    hypothesis : str
+        Tested hypothesis in words.
+
+    statistic : float
+        Wald statistic. Its mean under the hypothesis is about `degrees`. NaN if there is no test.
+
+    degrees : int
+        Number of tested hypotheses, the numerator degrees of freedom.
+
+    denominator_degrees : float
+        Denominator degrees of freedom, which depend on the number of rows and of simulated errors.
+
+    p_value : float
+        Probability of a larger statistic if the hypothesis is true. NaN if there is no test.
+
+    draws : int
+        Number of simulated errors of the noise. It is 0 if the release has no noise distribution.
+
+    See Also
+    --------
+    dpcov.ols : Regression with Wald tests.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.wald import WaldTest
+    >>> WaldTest("age = 0", 4.1, 1, 320.0, 0.0437, 300).words
+    'Wald test of age = 0: statistic 4.1, degrees of freedom 1 and 320, p = 0.044.'
+
+    """
+
+    hypothesis: str
+    statistic: float
+    degrees: int
+    denominator_degrees: float
+    p_value: float
+    draws: int
+
+    @property
+    def words(self) -> str:
+        """Sentence with the result of the test."""
+        if np.isnan(self.statistic):
+            return UNTESTED_NOTE.format(count=self.degrees, draws=self.draws)
+        value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+        return (
+            f"Wald test of {self.hypothesis}: statistic {self.statistic:.4g}, degrees of freedom "
+            f"{self.degrees} and {self.denominator_degrees:.0f}, {value}."
+        )
+
+    def tables(self) -> list[Table]:
+        heads = ("", "statistic", "degrees", "denominator", "p")
+        cells = [self.statistic, float(self.degrees), self.denominator_degrees, self.p_value]
+        return [Table(heads, [(self.hypothesis, cells)], "Wald test")]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """Hypothesis R b = r about the coefficients b.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (q, k + 1)
+        R, in the units of the data. The first column belongs to the intercept.
+
+    values : ndarray, shape (q,)
+        r.
+
+    words : str
+        Hypothesis in words.
+
+    positions : tuple of int, or None
+        Positions of the tested coefficients if each row of R selects one coefficient.
+
+    """
+
+    matrix: Matrix
+    values: Vector
+    words: str
+    positions: tuple[int, ...] | None = None
+
+    @classmethod
+    def selecting(cls, count: int, positions: Sequence[int], words: str) -> Hypothesis:
+        """Return the hypothesis that the coefficients at `positions`, of `count`, are 0."""
+        matrix = np.zeros((len(positions), count))
+        matrix[np.arange(len(positions)), list(positions)] = 1.0
+        return cls(matrix, np.zeros(len(positions)), words, tuple(positions))
+
+    def of(self, array: Array) -> Array:
+        """Return R times an array of shape (k + 1, ...)."""
+        if self.positions is not None:
+            return array[list(self.positions)]
+        return np.tensordot(self.matrix, array, 1)
+
+    @classmethod
+    def asked(
+        cls, names: Sequence[str], asked: Matrix | Sequence[str] | str | None, values: object
+    ) -> Hypothesis:
+        """Check and return a hypothesis about coefficients with these names.
+
+        Parameters
+        ----------
+        names : sequence of str, length k + 1
+            Names of the coefficients.
+
+        asked : ndarray, shape (q, k + 1), sequence of str, str or None
+            Matrix, or names of coefficients. None stands for all coefficients except the
+            intercept.
+
+        values : array-like, shape (q,), or None
+            Values under the hypothesis. None stands for 0.
+
+        Returns
+        -------
+        Hypothesis
+            Hypothesis with a matrix of rank q.
+
+        Raises
+        ------
+        ReleaseError
+            A name is unknown, a shape is wrong, or the rows of the matrix are dependent.
+
+        """
+        named = [asked] if isinstance(asked, str) else asked
+        if named is None:
+            found = cls.selecting(len(names), range(1, len(names)), _of_all(len(names) - 1))
+        elif all(isinstance(one, str) for one in named):
+            positions = _positions(names, [str(one) for one in named])
+            found = cls.selecting(len(names), positions, f"{', '.join(map(str, named))} = 0")
+        else:
+            found = cls(_matrix(names, named), np.zeros(len(named)), "linear hypotheses")
+        if values is not None:
+            right = np.asarray(values, np.float64).ravel()
+            if right.shape != found.values.shape or not np.isfinite(right).all():
+                raise ReleaseError(f"This hypothesis needs {len(found.values)} finite values.")
+            words = found.words.removesuffix(" = 0") + " = the given values"
+            found = replace(found, values=right, words=words)
+        if not len(found.matrix) or np.linalg.matrix_rank(found.matrix) < len(found.matrix):
+            raise ReleaseError("The rows of a hypothesis must be linearly independent.")
+        return found
+
+
+def _of_all(count: int) -> str:
+    return f"all {count} features = 0" if count > 1 else "the feature = 0"
+
+
+def _positions(names: Sequence[str], asked: Sequence[str]) -> list[int]:
+    """Return the positions of coefficients, or raise if a name is unknown."""
+    places = {name: at for at, name in enumerate(names)}
+    unknown = [name for name in asked if name not in places]
+    if unknown:
+        raise ReleaseError(f"There is no coefficient {unknown[0]!r}. Choose: {', '.join(names)}.")
+    return [places[name] for name in asked]
+
+
+def _matrix(names: Sequence[str], asked: object) -> Matrix:
+    """Return the matrix of a hypothesis, or raise if its shape is wrong."""
+    matrix = np.asarray(asked, np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] != len(names) or not np.isfinite(matrix).all():
+        raise ReleaseError(
+            f"The matrix of a hypothesis needs {len(names)} columns of finite numbers, one for "
+            f"each coefficient: {', '.join(names)}."
+        )
+    return matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Least-squares fit with the joint errors of its coefficients.
+
+    k is the number of features. The first coefficient is the intercept.
+
+    Attributes
+    ----------
+    release : Release
+        Release of the fit.
+
+    statistic : Statistic
+        Statistic of the coefficients.
+
+    to : int
+        Position of the target.
+
+    at : list of int
+        Positions of the features.
+
+    center : ndarray, shape (d, d)
+        Second moment of the fit.
+
+    sampling : ndarray, shape (k + 1, k + 1)
+        Sampling covariance of the coefficients, in the units of the data.
+
+    degrees : float
+        Residual degrees of freedom.
+
+    start : numpy.random.Generator
+        Random numbers before the first simulated error of the coefficients.
+
+    """
+
+    release: Release
+    statistic: Statistic
+    to: int
+    at: list[int]
+    center: Matrix
+    sampling: Matrix
+    degrees: float
+    start: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        statistic: Statistic,
+        to: int,
+        at: list[int],
+        center: Matrix,
+        sampling_errors: Vector,
+        degrees: float,
+        start: np.random.Generator,
+    ) -> Fit:
+        """Return a fit whose coefficients have the classical correlations and these errors.
+
+        Parameters
+        ----------
+        release : Release
+            Release of the fit.
+
+        statistic : Statistic
+            Statistic of the coefficients.
+
+        to : int
+            Position of the target.
+
+        at : list of int
+            Positions of the features.
+
+        center : ndarray, shape (d, d)
+            Second moment of the fit.
+
+        sampling_errors : ndarray, shape (k + 1,)
+            Standard errors due to sampling.
+
+        degrees : float
+            Residual degrees of freedom.
+
+        start : numpy.random.Generator
+            Random numbers for the simulated errors.
+
+        Returns
+        -------
+        Fit
+            Fit with a sampling covariance.
+
+        """
+        blocks = _Blocks.of(release, center, to, at)
+        covariance = blocks.map @ blocks.inverse @ blocks.map.T
+        factors = sampling_errors / np.sqrt(np.diag(covariance))
+        sampling = covariance * np.outer(factors, factors)
+        return cls(release, statistic, to, at, center, sampling, degrees, start)
+
+    def _errors(self, *, alone: bool) -> Iterator[Array]:
+        """Yield batches of (b, d, d) errors due to the noise, clipping and rounding.
+
+        Parameters
+        ----------
+        alone : bool
+            True for errors of the moments before denoising, without the limits of the prior.
+
+        Yields
+        ------
+        ndarray, shape (b, d, d)
+            Errors.
+
+        """
+        if self.release.noise is not None:
+            found = Estimate.of(self.release).errors(
+                sampling=False, generator=deepcopy(self.start), draws=INTERVAL_DRAWS, alone=alone
+            )
+            for kept, _, _ in found.parts():
+                yield kept
+
+    def _plain(self) -> Matrix:
+        """Return the second moment before denoising, or `center` without a noise distribution."""
+        return self.center if self.release.noise is None else Estimate.of(self.release).noisy
+
+    def privacy(self) -> Matrix:
+        """Return the (k + 1, k + 1) covariance of the coefficients due to the privacy noise."""
+        total, count = np.zeros_like(self.sampling), 0
+        for errors in self._errors(alone=False):
+            after, before = (
+                self.statistic.values(self.release, self.center + side * DERIVATIVE_STEP * errors)
+                for side in (1, -1)
+            )
+            moves = (after - before) / (2 * DERIVATIVE_STEP)
+            total += moves.T @ moves
+            count += len(errors)
+        return total / max(count, 1)
+
+    def tests(self, hypotheses: Sequence[Hypothesis]) -> list[WaldTest]:
+        """Test hypotheses about the coefficients, each by itself.
+
+        Parameters
+        ----------
+        hypotheses : sequence of Hypothesis
+            Hypotheses.
+
+        Returns
+        -------
+        list of WaldTest
+            Result of each test.
+
+        """
+        return [found.test() for found in self.steps(hypotheses)]
+
+    def steps(self, hypotheses: Sequence[Hypothesis]) -> list[Step]:
+        """Return the Newton step of each hypothesis, with its covariances under the hypothesis.
+
+        Parameters
+        ----------
+        hypotheses : sequence of Hypothesis
+            Hypotheses.
+
+        Returns
+        -------
+        list of Step
+            Step of each hypothesis.
+
+        """
+        blocks = _Blocks.of(self.release, self.center, self.to, self.at)
+        against = [blocks.against(one) for one in hypotheses]
+        moments = blocks.solved(blocks.values(self._plain()[None]))
+        steps = _products(hypotheses, moments, against)
+        moves: list[list[Array]] = [[np.zeros((0, len(one.values)))] for one in hypotheses]
+        for errors in self._errors(alone=True):
+            solved = blocks.solved(blocks.derivatives(errors))
+            for own, more in zip(moves, _products(hypotheses, solved, against), strict=True):
+                own.append(more)
+        found = []
+        for one, (step,), parts in zip(hypotheses, steps, moves, strict=True):
+            effects = np.concatenate(parts)
+            noise = effects.T @ effects / max(len(effects), 1)
+            sampling = one.of(one.of(self.sampling).T)
+            found.append(Step(one, step, noise, sampling, len(effects), self.degrees))
+        return found
+
+
+def _products(
+    hypotheses: Sequence[Hypothesis], solved: Array, against: Sequence[Vector]
+) -> list[Array]:
+    """Return R inv(H) (h - H b0) of each hypothesis, shape (b, q), for (b, k + 1, k + 2) moments.
+
+    The parameter `solved` contains the moments after multiplication by inv(H), and `against`
+    contains the vectors (-b0, 1).
+    """
+    by_row = solved.swapaxes(0, 1)
+    return [(one.of(by_row) @ vector).T for one, vector in zip(hypotheses, against, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Newton step from the coefficients of a hypothesis.
+
+    Attributes
+    ----------
+    hypothesis : Hypothesis
+        Hypothesis R b = r.
+
+    step : ndarray, shape (q,)
+        Estimate of R b - r.
+
+    noise : ndarray, shape (q, q)
+        Covariance of the step due to the noise and clipping, under the hypothesis.
+
+    sampling : ndarray, shape (q, q)
+        Sampling covariance of the step.
+
+    draws : int
+        Number of simulated errors behind `noise`.
+
+    degrees : float
+        Residual degrees of freedom behind `sampling`.
+
+    """
+
+    hypothesis: Hypothesis
+    step: Vector
+    noise: Matrix
+    sampling: Matrix
+    draws: int
+    degrees: float
+
+    def test(self) -> WaldTest:
+        """Return the Wald test of the hypothesis."""
+        q, total = len(self.step), self.noise + self.sampling
+        words = self.hypothesis.words
+        if self.draws and q > MAX_TESTED_FRACTION * self.draws:
+            return WaldTest(words, np.nan, q, np.nan, np.nan, self.draws)
+        scale = np.sqrt(np.diag(total))
+        if not (np.isfinite(total).all() and np.isfinite(self.step).all() and np.all(scale > 0)):
+            return WaldTest(words, 0.0, q, self.degrees, 1.0, self.draws)  # nothing is known
+        scaled = self.step / scale
+        related = total / np.outer(scale, scale)
+        statistic = max(float(scaled @ np.linalg.solve(related, scaled)), 0.0)
+        noise = np.linalg.solve(related, self.noise / np.outer(scale, scale))
+        fraction = float(np.clip(np.trace(noise) / q, 0.0, 1.0)) if self.draws else 0.0
+        of_noise = self.draws - q + 1
+        inverse = (1 - fraction) ** 2 / self.degrees
+        factor = 1.0
+        if self.draws:
+            inverse += fraction**2 / of_noise
+            factor += fraction**2 * (q - 1) / of_noise
+        p_value = float(scipy.stats.f.sf(statistic / (q * factor), q, 1 / inverse))
+        return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Second moments of the constant 1, the features and the target, about the means of a fit.
+
+    Features and target are encoded, and the moments are means over rows. The coefficients of the
+    centered features are g, and the coefficients in the units of the data are `offset` + `map` g.
+
+    Attributes
+    ----------
+    release : Release
+        Release of the fit.
+
+    center : ndarray, shape (d, d)
+        Second moment of the fit.
+
+    to : int
+        Position of the target.
+
+    at : list of int
+        Positions of the features.
+
+    means : ndarray, shape (p,)
+        Means of the fit.
+
+    inverse : ndarray, shape (k + 1, k + 1)
+        Inverse of the moments of the constant and the features.
+
+    fitted : ndarray, shape (k + 1,)
+        Coefficients g of the fit.
+
+    map : ndarray, shape (k + 1, k + 1)
+        Coefficients in the units of the data for each unit of g.
+
+    offset : ndarray, shape (k + 1,)
+        Coefficients in the units of the data if g is 0.
+
+    """
+
+    release: Release
+    center: Matrix
+    to: int
+    at: list[int]
+    means: Vector
+    inverse: Matrix
+    fitted: Vector
+    map: Matrix
+    offset: Vector
+
+    @classmethod
+    def of(cls, release: Release, center: Matrix, to: int, at: list[int]) -> _Blocks:
+        stack = Stack.of(release, center[None])
+        covariance, means = stack.covariances[0], stack.means[0]
+        k = len(at)
+        inverse = np.zeros((k + 1, k + 1))
+        inverse[0, 0] = 1.0
+        inverse[1:, 1:] = np.linalg.inv(covariance[np.ix_(at, at)])
+        fitted = np.concatenate([[0.0], inverse[1:, 1:] @ covariance[at, to]])
+        scales, unit = release.scales[at], release.scales[to]
+        data_means = release.centers + release.scales * means
+        linear = np.zeros((k + 1, k + 1))
+        linear[0, 0] = unit
+        linear[1:, 1:] = np.diag(unit / scales)
+        linear[0, 1:] = -unit / scales * data_means[at]
+        offset = np.zeros(k + 1)
+        offset[0] = data_means[to]
+        return cls(release, center, to, at, means, inverse, fitted, linear, offset)
+
+    def solved(self, values: Array) -> Array:
+        """Multiply (b, k + 1, k + 2) moments by inv(H), in the units of the data."""
+        return np.asarray(self.map @ self.inverse @ values)
+
+    def against(self, hypothesis: Hypothesis) -> Vector:
+        """Return the vector (-b0, 1) of a hypothesis, shape (k + 2,), for encoded moments."""
+        tested = hypothesis.of(self.map)
+        gap = tested @ self.fitted + hypothesis.of(self.offset) - hypothesis.values
+        rows = tested @ self.inverse
+        restricted = self.fitted - rows.T @ np.linalg.solve(rows @ tested.T, gap)
+        return np.append(-restricted, 1.0)
+
+    def values(self, matrices: Array) -> Array:
+        """Return the (b, k + 1, k + 2) moments of (b, d, d) second moments."""
+        stack, at = Stack.of(self.release, matrices), [*self.at, self.to]
+        found = np.empty((len(matrices), len(at), len(at) + 1))
+        found[:, 0, 0] = 1.0
+        found[:, 0, 1:] = (stack.means - self.means)[:, at]
+        found[:, 1:, 0] = found[:, 0, 1:-1]
+        found[:, 1:, 1:] = stack.covariances[:, self.at][:, :, at]
+        return found
+
+    def derivatives(self, errors: Array) -> Array:
+        """Return the first-order effects of (b, d, d) errors on the moments."""
+        after, before = (
+            self.values(self.center + side * DERIVATIVE_STEP * errors) for side in (1, -1)
+        )
+        return np.asarray((after - before) / (2 * DERIVATIVE_STEP))
