@@ -144,6 +144,9 @@ class OLS(Result):
     wald : WaldTest
         Wald test that all coefficients except the intercept are 0.
 
+    fit : Fit
+        Errors of the coefficients, from which `vcov` and `wald_test` compute.
+
     assumed : tuple of str
         Sentences about missing cells.
 
@@ -613,14 +616,14 @@ def ols(
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     fit = Fit.of(release, statistic, to, at, matrix, sampling, degrees, deepcopy(draws))
     figures = FitFigures(to, tuple(at))
-    reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
+    reach = scipy.special.stdtrit(degrees, (1 + level) / 2) * sampling
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
     of_figures = np.zeros(2)
     if release.noise is not None:
         noise, other = stated(release, [statistic, figures], False, draws)
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
         trusted, below, of_figures = noise.trusted, noise.below_noise, other.deviations
-        reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
+        reach = np.hypot(reach, scipy.special.ndtri((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
@@ -745,7 +748,7 @@ def _intervals_of_figures(
         Interval for the residual standard deviation, divided by the estimate.
 
     """
-    z = scipy.stats.norm.ppf((1 + level) / 2)
+    z = scipy.special.ndtri((1 + level) / 2)
     left = max(1 - explained, np.finfo(float).tiny)
     biases, variances = [], []
     for covariance in (joint.noise + joint.sampling, joint.noise):

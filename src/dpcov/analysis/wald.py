@@ -489,7 +489,7 @@ class Step:
         if self.draws:
             inverse += fraction**2 / of_noise
             factor += fraction**2 * (q - 1) / of_noise
-        p_value = float(scipy.stats.f.sf(statistic / (q * factor), q, 1 / inverse))
+        p_value = float(scipy.special.fdtrc(q, 1 / inverse, statistic / (q * factor)))
         return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
 
 
