@@ -16,6 +16,7 @@ BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Other functions that may catch any error, and why they reveal nothing.
 WHOLESALE = {
     ("cli/__init__.py", "_run"): "the last place: reports only the type",
+    ("analysis/model_formula.py", "parsed"): "a formula of the user, which is public",
     ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
     ("rows/sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
     ("rows/sources/objects.py", "_text"): "one cell, which becomes missing",
@@ -52,6 +53,7 @@ QUOTING = {
     ("releases/file.py", "from_text"): "where a release file is wrong",
     ("report/content.py", "_part"): "own error about a release",
     ("analysis/ols.py", "regression"): "own error about a release",
+    ("analysis/model_formula.py", "_tree"): "where a formula of the user is wrong",
     ("rows/sources/postgres.py", "__init__"): "the driver's word, before any cell is read",
     ("mechanisms/count.py", "run"): "own words, the same for every table",
     ("rows/schema.py", "__init__"): "where a schema is wrong",
@@ -61,13 +63,15 @@ QUOTING = {
 }
 # Who may silence warnings, and of what.
 WARNINGS = {
+    "analysis/model_formula.py": "Python's word on an escape in a formula",
     "cli/check.py": "the notice about a schema, which it prints itself",
     "cli/completions.py": "the notice about a schema, while a shell completes a word",
     "cli/schema.py": "the notice about a schema, which it acts on",
     "report/figures.py": "letters that a font lacks, in a figure of a release",
 }
-# Modules that hold data print and log nothing at all, but for a notice from the schema alone.
-NOTICES = {"rows/schema.py": {"warnings"}}
+# Modules that hold data print and log nothing at all, but for a notice from the schema alone or
+# from a release file alone.
+NOTICES = {"rows/schema.py": {"warnings"}, "mechanisms/replay.py": {"warnings"}}
 HOLDS_DATA = ("rows/sources/", "rows/", "mechanisms/", "core/samplers/")
 OUTPUTS = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
 

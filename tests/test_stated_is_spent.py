@@ -91,6 +91,8 @@ def rounds(document):
                 absolute, squared = bound * sides, bound**2 * sides
             case "noisy trace":
                 absolute, squared = bound, bound**2
+            case kind:
+                raise AssertionError(kind)
         epsilon, rho = cost(answer["noise"], absolute, squared, extra)
         if answer["kind"] == "noisy trace" and sides == 2:
             epsilon, rho = beside_matrix(answer["noise"], matrix, bound, extra)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
-TOTAL = "total"
+TOTAL_HEAD = "total"
 # Number of halvings of an interval of Cramer's V, which is then correct to 2^-30.
 BISECTIONS = 30
 SAMPLING_SEED = 20_261_127  # Seed of the sampling errors, separate from the draws of the noise.
@@ -195,12 +195,12 @@ class Crosstab(Result):
             (name, [*cells, total]) for (name, cells), total in zip(counts, totals, strict=True)
         ]
         columns = (self.column_totals, self.column_totals_lower, self.column_totals_upper)
-        counts.append((TOTAL, [*self._texts(columns, None), f"{self.total:.0f}"]))
+        counts.append((TOTAL_HEAD, [*self._texts(columns, None), f"{self.total:.0f}"]))
         by_row = (self.row_shares, self.row_shares_lower, self.row_shares_upper)
         by_column = (self.column_shares, self.column_shares_lower, self.column_shares_upper)
         below = self.row_shares_below_noise, self.column_shares_below_noise
         return [
-            Table((*heads, TOTAL), counts, title),
+            Table((*heads, TOTAL_HEAD), counts, title),
             Table(heads, self._rows(by_row, below[0], ".3f"), "Shares of the rows"),
             Table(
                 heads,
