@@ -30,14 +30,17 @@ help: ## List the targets
 demo: .venv/ready-demo ## Run the demo on a bundled table of simulated hospital visits
 	@$(BIN)/dpcov demo
 
-test: .venv/ready-test ## Run all tests except the slow ones and the tests of the papers
-	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not peers and not papers"
+test: .venv/ready-test ## Run all tests except the slow ones, statistics and the papers
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not statistics and not peers and not papers"
 
-test-slow: .venv/ready-test ## Run the slow statistical tests
+test-slow: .venv/ready-test ## Run the slow tests of privacy and of behaviour
 	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "slow and not pages and not spark and not papers"
 
+test-statistics: .venv/ready-test ## Measure coverage, calibration and power (not part of CI)
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m statistics
+
 test-papers: .venv/ready-test ## Run the tests of the papers' mechanisms
-	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m papers
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "papers and not statistics"
 
 test-peers: .venv/ready-test .venv/ready-bench ## Run scikit-learn's own tests and comparisons with other libraries
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_nist.py tests/test_peers.py tests/test_stand_ins.py
@@ -145,6 +148,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-papers test-peers test-spark lint docstrings types prose data wheel bench entrants reproduce \
-	reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
+.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark lint docstrings types prose data wheel \
+	bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
 

@@ -17,8 +17,7 @@ import pandas as pd
 
 import dpcov
 from dpcov.core.privacy import BudgetWarning
-from dpcov.estimate import Estimate
-from dpcov.releases import _correlation
+from dpcov.estimate import Estimate, correlation_of
 from dpcov.rows.schema import Schema
 from results import Kept, show
 
@@ -126,10 +125,10 @@ def errors(made: dpcov.Release, truth: tuple[Matrix, Matrix]) -> list[list[float
     """Return the mean squared errors of the three figures, before and after the projection."""
     present = np.diag(truth[1]) > PRESENT
     both = np.ix_(present, present)
-    wanted = (truth[0], truth[1], _correlation(truth[1])[both])
+    wanted = (truth[0], truth[1], correlation_of(truth[1])[both])
     found = []
     for mean, covariance in (Estimate.of(made).raw, Estimate.of(made).coherent):
-        figures = (mean, covariance, _correlation(covariance)[both])
+        figures = (mean, covariance, correlation_of(covariance)[both])
         pairs = zip(figures, wanted, strict=True)
         found.append([float(np.mean((mine - real) ** 2)) for mine, real in pairs])
     return found

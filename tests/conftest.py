@@ -74,8 +74,9 @@ def is_paper(parameter):
 
 
 collect_ignore_glob = ["tries/*"]  # parts of other trees, which tests/test_tries.py builds
-# A file is to take at most so many seconds of CPU, its processes included and its slow tests not.
-# CI fails above half as much again: machines differ, and each worker makes fixtures of its own.
+# A file is to take at most so many seconds of CPU, its processes included. Tests marked slow or
+# statistics do not count. CI fails above half as much again: machines differ, and each worker makes
+# fixtures of its own.
 CPU_SECONDS, AT_MOST = 30, 45
 STARTED = pytest.StashKey[float]()
 SPENT: Counter[str] = Counter()
@@ -90,7 +91,7 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item):
     done = yield
-    if not item.get_closest_marker("slow"):
+    if not (item.get_closest_marker("slow") or item.get_closest_marker("statistics")):
         item.user_properties.append(("cpu", sum(os.times()[:4]) - item.stash[STARTED]))
     return done
 

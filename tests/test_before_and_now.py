@@ -85,6 +85,7 @@ def test_another_intercept_is_another_count():
     assert whole_matrix.answer_of(moment, 1.0, 1.0)[0] == 1
 
 
+@pytest.mark.slow
 def test_rows_are_kept_by_budget_with_an_error_for_each_seed():
     rows = before_and_now.measured(("tune", NAME, "now", (3, 4), None))
     assert [row.get("epsilon", row.get("rho")) for row in rows] == [0.3, 1, 4, 0.05, 0.5, 8]
@@ -95,6 +96,7 @@ def test_rows_are_kept_by_budget_with_an_error_for_each_seed():
     assert rows[0]["ols"][0] != rows[0]["ols"][1]
 
 
+@pytest.mark.slow
 def test_the_heavy_part_states_errors_of_means_at_fourfold_budgets():
     rows = before_and_now.measured(("heavy", NAME, "now", (0,), None))
     sizes = [row["rho"] for row in rows if "rho" in row]
@@ -102,11 +104,13 @@ def test_the_heavy_part_states_errors_of_means_at_fourfold_budgets():
     assert all(np.all(np.array(row["stated"]) > 0) for row in rows)
 
 
+@pytest.mark.slow
 def test_seconds_are_kept_where_they_are_compared():
     rows = before_and_now.measured(("former", "levels alone", "now", (0,), None))
     assert all(0 < only < 60 for row in rows for only in row["seconds"])
 
 
+@pytest.mark.slow
 def test_a_version_reads_the_kinds_of_columns_that_it_knows(monkeypatch):
     """The demo declares counts and flags. The control treats this version as an earlier one."""
     asked = [{"epsilon": 1.0, "seed": 0}]
@@ -117,6 +121,7 @@ def test_a_version_reads_the_kinds_of_columns_that_it_knows(monkeypatch):
     assert not np.array_equal(answer_of[2], plain[2])
 
 
+@pytest.mark.slow
 def test_a_refusal_has_a_word_and_no_errors(monkeypatch):
     monkeypatch.setitem(before_and_now.METHODS, "now, none", {"rho": {"mechanism": "none"}})
     rows = before_and_now.measured(("tune", NAME, "now, none", (0,), None))

@@ -91,8 +91,8 @@ def write(folder: Path, name: str, table: pd.DataFrame | None = None) -> tuple[P
     return path, schema
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_every_text_format_reports_on_a_terminal_what_cannot_be_read(tmp_path, name):
+@pytest.mark.parametrize("name", ["csv", "no header"])
+def test_a_terminal_shows_what_cannot_be_read(tmp_path, name):
     table, schema = write(tmp_path, name)
     before = sorted(tmp_path.iterdir())
     command = [*DPCOV, "check", table.name, "--schema", schema.name]

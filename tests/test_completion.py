@@ -81,6 +81,17 @@ def offered(line: str, folder: Path) -> list[str]:
     ("line", "found"),
     [
         ("dpcov rep", ["report"]),
+        ("dpcov ridge r.json --features age,", ["age,income", "age,sex=f", "age,sex=m"]),
+        ("dpcov show r", []),
+    ],
+)
+def test_bash_offers(line: str, found: list[str], folder: Path) -> None:
+    assert sorted(offered(line, folder)) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
         (
             "dpcov ledger ",
             ["add-budget", "create", "migrate", "renew", "report", "show", "verify"],
@@ -91,7 +102,6 @@ def offered(line: str, folder: Path) -> list[str]:
         ("dpcov release p.csv --mechanism au", ["auto"]),
         ("dpcov audit adaptive-", ["adaptive-gaussian", "adaptive-laplace"]),
         ("dpcov ols r.json --target ", ["age", "income", "sex=f", "sex=m"]),
-        ("dpcov ridge r.json --features age,", ["age,income", "age,sex=f", "age,sex=m"]),
         ("dpcov ols r.json age~inc", ["age~income"]),
         ("dpcov ridge r.json age~income+s", ["age~income+sex=f", "age~income+sex=m"]),
         ("dpcov correlation r.json age i", ["income"]),
@@ -103,11 +113,19 @@ def offered(line: str, folder: Path) -> list[str]:
         ("dpcov report r.json --ledger l.ledger --dataset w", ["wards"]),
         ("dpcov ols absent.json --target ", []),
         ("dpcov ols people.csv --target ", []),
-        ("dpcov show r", []),
     ],
 )
-def test_bash_offers(line: str, found: list[str], folder: Path) -> None:
-    assert sorted(offered(line, folder)) == found
+def test_the_function_that_bash_asks_offers(
+    line: str, found: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """The script that dpcov prints for bash sets these variables and starts dpcov."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("_DPCOV_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    with pytest.raises(SystemExit):
+        cli.main([])
+    assert sorted(capsys.readouterr().out.split()) == found
 
 
 @needs_bash

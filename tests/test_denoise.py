@@ -96,6 +96,7 @@ def errors(law, spectrum, draws, *estimators):
     return np.mean(found, axis=0)
 
 
+@pytest.mark.statistics
 @each_law
 @pytest.mark.parametrize("d", [100, 150])
 def test_closed_form_is_within_four_percent_of_simulation_from_where_it_is_used(name, d):
@@ -133,6 +134,7 @@ def test_shrinking_a_spiked_matrix_beats_the_noisy_and_the_projected_one(name, d
     assert shrunk < noisy / 2
 
 
+@pytest.mark.statistics
 @each_law
 @pytest.mark.parametrize("d", [20, 120])
 @pytest.mark.parametrize("strength", [2.0, 8.0])
@@ -202,13 +204,14 @@ def test_the_noisy_matrix_estimates_the_variance_of_few_known_directions(name):
     assert wrong < 1.03 * plain
 
 
+@pytest.mark.statistics
 @each_law
 @pytest.mark.parametrize(
     ("spread", "strength"),
     [
         ((1, 6), 6 * MIN_CLOSED_FORM_SNR),
         ((1, 60), 6 * MIN_CLOSED_FORM_SNR),
-        pytest.param((1, 60), 0.1 * MIN_CLOSED_FORM_SNR, marks=pytest.mark.slow),
+        ((1, 60), 0.1 * MIN_CLOSED_FORM_SNR),
     ],
 )
 def test_the_fraction_of_the_noise_that_is_left_is_reported(name, spread, strength):
@@ -314,7 +317,7 @@ def overlap(noises, spike):
     return np.mean(found)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @each_law
 def test_limits_of_the_law_agree_with_its_spectrum_at_order_400(name):
     law, generator = law_of(name, 400), np.random.default_rng(5)

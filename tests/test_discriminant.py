@@ -79,7 +79,7 @@ def test_chances_add_up_and_follow_the_noise_no_further_than_their_bounds() -> N
         assert np.all(np.abs(model.means[:, at]) <= 8)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_accuracy_at_a_moderate_budget_is_near_that_without_privacy() -> None:
     truth = table()["group"].to_numpy()
     exact = np.mean(lda(released(), "group", 0.0).predict(table()) == truth)

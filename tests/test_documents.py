@@ -40,6 +40,7 @@ BATTERY = [
 ]
 
 
+@pytest.mark.slow
 def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     passed(changed_tree, BATTERY)
 

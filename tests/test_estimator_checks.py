@@ -79,6 +79,7 @@ def exempt_in_noise(estimator: Any) -> dict[str, str]:
     return kept
 
 
+@pytest.mark.slow
 @parametrize_with_checks(NOISY, expected_failed_checks=exempt_in_noise, xfail_strict=True)
 def test_no_check_fails_because_of_noise(estimator: Any, check: Any) -> None:
     run(estimator, check)

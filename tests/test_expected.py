@@ -19,7 +19,8 @@ from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
-from dpcov.estimate import Estimate, repeated_releases
+from dpcov.estimate import Estimate
+from dpcov.estimate.repeated import repeated_releases
 from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row

@@ -52,7 +52,7 @@ def reproduce(*arguments):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_of_a_paper_comes_out_as_stated_and_notices_its_fault(paper):
     ran = reproduce(paper)

@@ -17,7 +17,7 @@ from dpcov.analysis.ols import ols
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.sampling import pseudo_rows
+from dpcov.estimate.pseudo_rows import pseudo_rows
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from rounds_for_tests import changed
@@ -75,7 +75,7 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
     truth = truths(DATA)
@@ -83,7 +83,7 @@ def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
     assert coverage_p_value(hits) > PASSES
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_intervals_of_half_the_noise_are_found_out() -> None:
     """Every statistic shows it if all directions are detectable: the estimate beats its noise."""
     truth, hits = truths(DATA), []
@@ -104,12 +104,12 @@ def from_population(sampling: bool) -> list[list[bool]]:
     return hits
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_intervals_with_sampling_cover_the_population() -> None:
     assert coverage_p_value(from_population(sampling=True)) > PASSES
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_intervals_without_sampling_do_not_cover_the_population() -> None:
     assert coverage_p_value(from_population(sampling=False)) < REJECTED
 

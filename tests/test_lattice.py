@@ -84,12 +84,12 @@ def test_what_standardized_maps_stays_exact():
 
 @pytest.mark.parametrize("mechanism", [MatrixLaplace(), NuclearLaplace()], ids=lambda m: m.name)
 @pytest.mark.parametrize("epsilon", [1.0, 20.0])
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_intervals_of_ten_million_flags_cover(mechanism, epsilon):
     assert 0.93 <= covered(mechanism, epsilon, Lattice.of(FLAGS)) <= 0.97
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_control_they_did_not_by_the_step_of_before():
     assert covered(MatrixLaplace(), 20.0, Lattice.of(FLAGS).relative()) < 0.9
 

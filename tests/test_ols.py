@@ -103,13 +103,13 @@ def coverage_p_value(found: list[dpcov.analysis.ols.OLS]) -> float:
     return float(stats.binomtest(int(np.sum(hits)), len(hits), 0.95).pvalue)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 20.0])
 def test_intervals_cover_the_truth(epsilon: float) -> None:
     assert coverage_p_value(fits(epsilon)) > PASSES
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_intervals_without_the_privacy_noise_do_not_cover() -> None:
     alone = [
         replace(f, lower=f.coefficients - 2 * f.sampling_errors,
@@ -119,7 +119,7 @@ def test_intervals_without_the_privacy_noise_do_not_cover() -> None:
     assert coverage_p_value(alone) < REJECTED
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_a_law_with_a_third_of_the_noise_does_not_cover() -> None:
     """The fits have no allowance for clipping: it would exceed the noise."""
     assert coverage_p_value(fits(0.3, clip=False)) > PASSES

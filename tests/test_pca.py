@@ -123,7 +123,7 @@ def excess_p_value(releases: list[dpcov.Release], rank: int) -> float:
     return float(stats.binom.sf(np.sum(np.array(counts) > rank) - 1, len(counts), 0.05))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("mean", [0.0, 0.4])
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_a_component_too_many_is_claimed_in_five_per_cent_at_most(rank: int, mean: float) -> None:

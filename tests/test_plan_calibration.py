@@ -10,7 +10,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_a_plan_from_a_release_of_other_wines_is_within_a_factor_of_what_wine_shows(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     calibration = importlib.import_module("plan_calibration")

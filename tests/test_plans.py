@@ -177,7 +177,7 @@ def test_a_table_like_another_has_its_moments_whatever_the_bounds():
     assert 4 * found == pytest.approx(exact, abs=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_a_release_of_a_table_like_it_predicts_all_errors():
     below = np.tril_indices(6, -1)
     exact = np.corrcoef(skewed(1), rowvar=False)[below]

@@ -164,13 +164,13 @@ def edges_of_independent_features(mechanism: str, epsilon: float) -> int:
     return sum(len(precision(denoise(made, "project")).edges) for made in releases)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @LOUD
 def test_noise_does_not_pass_for_edges(mechanism: str, epsilon: float) -> None:
     assert edges_of_independent_features(mechanism, epsilon) <= 5, "of 450"
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @LOUD
 def test_counting_rows_alone_would_take_noise_for_edges(
     monkeypatch: pytest.MonkeyPatch, mechanism: str, epsilon: float
@@ -179,7 +179,7 @@ def test_counting_rows_alone_would_take_noise_for_edges(
     assert edges_of_independent_features(mechanism, epsilon) > 30
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_effective_count_is_that_of_the_spread_of_the_correlations() -> None:
     independent = np.random.default_rng(0).uniform(-1, 1, (5000, 6))
     below = np.tril_indices(6, -1)

@@ -15,7 +15,7 @@ from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
-from dpcov.estimate.sampling import pseudo_rows
+from dpcov.estimate.pseudo_rows import pseudo_rows
 from dpcov.mechanisms import mechanism_named
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -108,7 +108,7 @@ def test_rows_like_a_release_are_encoded_as_the_schema_asks(like):
     assert 180 * pay.std() == pytest.approx(people(0)["pay"].std(), rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("rho", [0.1, 10.0])
 def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_theirs(like, rho):
     rows = Rows(SCHEMA, open_source(people(1), SCHEMA.file, ()))

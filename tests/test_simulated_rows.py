@@ -139,7 +139,7 @@ def like() -> Assumptions:
     return Assumptions(like=released(0, "matrix-laplace", PureDP(1e4), 0))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize(
     ("mechanism", "budget", "repeats"),
     [

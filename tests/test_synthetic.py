@@ -119,7 +119,7 @@ def test_chances_cut_at_0_and_1_are_scaled_to_the_right_shares() -> None:
     assert np.allclose(found.mean(axis=0), shares, atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_few_rows_are_drawn_like_many() -> None:
     """The levels' shares are made right over many rows, even if few are wanted."""
     few = pa.concat_tables(sample(released(), 1, seed=seed) for seed in range(400))

@@ -219,7 +219,7 @@ def _pytest(path: Path, plugin: object) -> int:
         "--assert=plain",
         "--doctest-modules",
         "-m",
-        "not slow",
+        "not slow and not statistics",
         "--rootdir",
         str(ROOT),
     ]

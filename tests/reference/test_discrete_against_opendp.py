@@ -15,6 +15,8 @@ from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace
 
 dp = pytest.importorskip("opendp.prelude", reason="OpenDP is a test-only oracle")
 
+pytestmark = pytest.mark.slow
+
 COUNT = 30_000
 PASSES = 1e-9
 SCALES = [1 / 3, 1.0, 2.5, 40.0]

@@ -11,6 +11,8 @@ from dpcov.core.entropy import Entropy
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 
+pytestmark = pytest.mark.slow
+
 D = 30
 VARIANCE = Fraction(2**60, 3)
 BELOW = np.tril_indices(D, -1)

@@ -50,6 +50,7 @@ def moment_p_values(draws):
     return [mean_p_value(diagonal, 4 * (d + 1)), mean_p_value(off, 2 * (d + 1))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 5, 20])
 def test_variances_are_4m_and_2m_with_m_one_more_than_d(d):
     draws = drawn(WishartDifference(d, C), 40_000 // d, 2)
@@ -197,6 +198,7 @@ def cell_p_value(draws):
     return stats.chisquare(*counts).pvalue
 
 
+@pytest.mark.slow
 def test_draws_at_order_two_follow_that_density():
     assert cell_p_value(drawn(WishartDifference(2, C), 20_000, 7)) > PASSES
     assert cell_p_value(with_degrees(2, 2, 20_000, 7)) < REJECTED
@@ -235,6 +237,7 @@ def parity_attack(bits, d, epsilon, count):
     return equal_shares_p_value(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "epsilon", "count"), [(1, 1.0, 3000), (108, 0.1, 150), (300, 0.01, 40), (300, 1.0, 40)]
 )
@@ -242,6 +245,7 @@ def test_the_low_published_bit_says_nothing_about_a_row(d, epsilon, count):
     assert parity_attack(correct_bits, d, epsilon, count) > PASSES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [rounded_to_even, published_too_finely])
 def test_the_parity_attack_catches_noise_that_floats_cannot_carry(broken):
     assert parity_attack(broken, 300, 0.01, 40) < REJECTED

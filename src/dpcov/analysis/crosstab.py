@@ -71,8 +71,11 @@ class Crosstab(Result):
     counts, lower, upper : ndarray, shape (k, l)
         Numbers of rows with both levels. With survey weights, sums of weights.
 
-    row_totals, column_totals : ndarray, shape (k,) or (l,)
-        Sums of the counts.
+    row_totals, row_totals_lower, row_totals_upper : ndarray, shape (k,)
+        Sums of the counts in the rows.
+
+    column_totals, column_totals_lower, column_totals_upper : ndarray, shape (l,)
+        Sums of the counts in the columns.
 
     total : float
         Sum of all counts.
@@ -98,9 +101,27 @@ class Crosstab(Result):
     covers : str or None
         What the intervals cover, or None without intervals.
 
+    sentences : tuple of str
+        Sentences below the tables.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
     See Also
     --------
     dpcov.crosstab : Compute the table.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import pyarrow as pa
+    >>> table = pa.table({"sex": ["f", "m"] * 4000, "site": ["a", "a", "b", "a"] * 2000})
+    >>> sex = {"kind": "categorical", "levels": ["f", "m"]}
+    >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+    >>> schema = dpcov.Schema.parse({"columns": {"sex": sex, "site": site}})
+    >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
+    >>> dpcov.crosstab(release, "sex", "site").row_labels
+    ('f', 'm')
 
     """
 
@@ -148,6 +169,18 @@ class Crosstab(Result):
         -------
         DataFrame or pyarrow.Table
             Frame with one row and one column for each level.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import pyarrow as pa
+        >>> table = pa.table({"sex": ["f", "m"] * 4000, "site": ["a", "a", "b", "a"] * 2000})
+        >>> sex = {"kind": "categorical", "levels": ["f", "m"]}
+        >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+        >>> schema = dpcov.Schema.parse({"columns": {"sex": sex, "site": site}})
+        >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
+        >>> len(dpcov.crosstab(release, "sex", "site").to_frame())
+        2
 
         """
         rows = list(zip(self.row_labels, self.counts.tolist(), strict=True))

@@ -144,6 +144,9 @@ class OLS(Result):
     wald : WaldTest
         Wald test that all coefficients except the intercept are 0.
 
+    fit : Fit
+        Errors of the coefficients, from which `vcov` and `wald_test` compute.
+
     assumed : tuple of str
         Sentences about missing cells.
 
@@ -613,14 +616,14 @@ def ols(
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     fit = Fit.of(release, statistic, to, at, matrix, sampling, degrees, deepcopy(draws))
     figures = FitFigures(to, tuple(at))
-    reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
+    reach = scipy.special.stdtrit(degrees, (1 + level) / 2) * sampling
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
     of_figures = np.zeros(2)
     if release.noise is not None:
         noise, other = stated(release, [statistic, figures], False, draws)
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
         trusted, below, of_figures = noise.trusted, noise.below_noise, other.deviations
-        reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
+        reach = np.hypot(reach, scipy.special.ndtri((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
@@ -628,7 +631,10 @@ def ols(
     joint, t, p_values = _tests(fit, terms, coefficients, privacy)
     residual_deviation = float(np.sqrt(residual)) * unit
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
-    own, factors = _intervals_of_figures(joint, relative, float(explained), of_figures, rows, level)
+    bias = fit.shrinkage_bias(figures)
+    own, factors = _intervals_of_figures(
+        joint, relative, float(explained), of_figures, bias, rows, level
+    )
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
         float(explained), errors, release.schema, estimate.deviations[at],
@@ -697,6 +703,7 @@ def _intervals_of_figures(
     relative: Matrix,
     explained: float,
     deviations: Vector,
+    shrinkage: Vector,
     rows: float,
     level: float,
 ) -> tuple[Vector, Vector]:
@@ -705,7 +712,8 @@ def _intervals_of_figures(
     The variance of a figure has three parts: the first-order effect of the noise, the sampling
     variance for normal residuals, and the variance of a quadratic form. This quadratic form is
     u' G u, where u is the error of the coefficients and G is the covariance of the features. Its
-    mean is the bias of R-squared, so it moves the lower end.
+    mean is the bias of R-squared, so it moves the lower end. Denoising biases R-squared downwards.
+    The upper end therefore allows for R-squared before denoising.
 
     Parameters
     ----------
@@ -722,6 +730,9 @@ def _intervals_of_figures(
         Standard deviations of R-squared and of the logarithm of the residual variance due to the
         noise. NaN means that the noise leaves a figure open.
 
+    shrinkage : ndarray, shape (2,)
+        Figures before denoising minus the figures of the fit. NaN if they are undefined.
+
     rows : float
         Number of rows.
 
@@ -737,7 +748,7 @@ def _intervals_of_figures(
         Interval for the residual standard deviation, divided by the estimate.
 
     """
-    z = scipy.stats.norm.ppf((1 + level) / 2)
+    z = scipy.special.ndtri((1 + level) / 2)
     left = max(1 - explained, np.finfo(float).tiny)
     biases, variances = [], []
     for covariance in (joint.noise + joint.sampling, joint.noise):
@@ -746,18 +757,19 @@ def _intervals_of_figures(
         variances.append(2 * float(np.sum(product * product.T)))
     sampled = 4 * explained * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
-    low, high = explained - biases[0] - reach, explained + reach
+    low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
     if not joint.test().p_value <= 1 - level:  # no test counts as no effect
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2
     reach = z * np.sqrt(spread) / 2
-    factors = np.exp([-reach, min(reach + biases[1] / left / 2, MAX_LOG_FACTOR)])
-    if not np.isfinite(r_squared).all():
-        r_squared = np.array([0.0, 1.0])
-    if not np.isfinite(factors).all():
-        factors = np.array([0.0, np.inf])
-    return r_squared, factors
+    low, high = -reach + min(shrinkage[1], 0.0) / 2, reach + biases[1] / left / 2
+    factors = np.exp([low, min(high, MAX_LOG_FACTOR)])
+    open_ends = np.array([0.0, 1.0]), np.array([0.0, np.inf])
+    return tuple(
+        np.where(np.isfinite(ends), ends, others)
+        for ends, others in zip((r_squared, factors), open_ends, strict=True)
+    )  # type: ignore[return-value]
 
 
 def _gone(name: str) -> float:

@@ -13,8 +13,9 @@ from dpcov.analysis.features import target_and_features
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.core.entropy import reading_generator
 from dpcov.errors import NotReleasedError
-from dpcov.estimate import Estimate, repeated_releases
+from dpcov.estimate import Estimate
 from dpcov.estimate.missing import MIN_DIVISOR
+from dpcov.estimate.repeated import repeated_releases
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector

@@ -19,7 +19,8 @@ from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, repeated_releases
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
+from dpcov.estimate.repeated import repeated_releases
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

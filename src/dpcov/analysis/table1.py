@@ -87,6 +87,15 @@ class Table1(Result):
     covers : str or None
         What the intervals cover, or None without intervals.
 
+    schema : Schema
+        Schema of the release.
+
+    sentences : tuple of str
+        Sentences below the tables.
+
+    dependent : str
+        Sentence about persons with several rows, or an empty string.
+
     See Also
     --------
     dpcov.table1 : Compute Table 1.
@@ -144,6 +153,15 @@ class Table1(Result):
         -------
         DataFrame or pyarrow.Table
             Frame with the figures of each group side by side.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.linspace(0, 1, 5000)[:, None]
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> len(dpcov.table1(release).to_frame()) > 0
+        True
 
         """
         return table_frame(self.data(), library)

@@ -358,6 +358,11 @@ class Fit:
         """Return the second moment before denoising, or `center` without a noise distribution."""
         return self.center if self.release.noise is None else Estimate.of(self.release).noisy
 
+    def shrinkage_bias(self, figures: Statistic) -> Vector:
+        """Return figures of the moments before denoising, minus the figures of the fit."""
+        before, after = figures.values(self.release, np.stack([self._plain(), self.center]))
+        return np.asarray(before - after)
+
     def privacy(self) -> Matrix:
         """Return the (k + 1, k + 1) covariance of the coefficients due to the privacy noise."""
         total, count = np.zeros_like(self.sampling), 0
@@ -484,7 +489,7 @@ class Step:
         if self.draws:
             inverse += fraction**2 / of_noise
             factor += fraction**2 * (q - 1) / of_noise
-        p_value = float(scipy.stats.f.sf(statistic / (q * factor), q, 1 / inverse))
+        p_value = float(scipy.special.fdtrc(q, 1 / inverse, statistic / (q * factor)))
         return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
 
 

@@ -330,13 +330,22 @@ class Structure:
 
         """
         units, centers = self.units[block], self.centers[block]
-        known = np.outer(centers, centers) - np.diag(units * centers)
+        known, normal = self._constants[block.tobytes()]
         given = matrix[..., block[:, None], block] + rows[..., None] * known
         right = units * np.diagonal(given, axis1=-2, axis2=-1) - 2 * given @ centers
         right += 2 * self.intercept * matrix[..., block, -1]
-        weights = units**2 - 4 * units * centers + 2 * centers @ centers + 2 * self.intercept**2
-        normal = np.diag(weights) + 2 * np.outer(centers, centers)
         return np.asarray(np.linalg.solve(normal, right[..., None])[..., 0])
+
+    @cached_property
+    def _constants(self) -> dict[bytes, tuple[Matrix, Matrix]]:
+        """Matrices of `_sums` that depend on the block alone, by the block's positions."""
+        found = {}
+        for block in self.blocks:
+            k, u = self.centers[block], self.units[block]
+            weights = u**2 - 4 * u * k + 2 * k @ k + 2 * self.intercept**2
+            outer = np.outer(k, k)
+            found[block.tobytes()] = outer - np.diag(u * k), np.diag(weights) + 2 * outer
+        return found
 
     def _spectrum(self, matrix: Matrix, trace: float) -> Matrix:
         """Return the nearest positive semidefinite matrix with this trace."""

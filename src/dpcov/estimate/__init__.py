@@ -6,15 +6,15 @@ estimate uses the published numbers and the schema only, so it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcov.core.entropy import reading_generator
-from dpcov.denoise import Method, denoise, second_moment
+from dpcov.denoise import denoise, second_moment
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.projection import positive
 from dpcov.denoise.structure import Structure
@@ -34,15 +34,13 @@ from dpcov.estimate.rounding import RoundingErrors, is_finer_than_noise
 from dpcov.estimate.sampling import simulated_rows, weighted_errors
 from dpcov.estimate.sums import SumsErrors, moment_of_sums
 from dpcov.published import record as published
-from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
+from dpcov.published.kinds import NoisyCount, NoisyTrace
 from dpcov.published.record import CountEstimate
-from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
     from dpcov.published.record import Record
 
-R = TypeVar("R", bound="Record")
 ESTIMATE = "estimate"  # name in `Record.memory`
 # Number of simulated errors of the count and of the means. Source: not recorded.
 COUNT_ERROR_DRAWS = 50
@@ -299,7 +297,7 @@ class Estimate:
     def correlation(self) -> Matrix:
         """Correlations of the features, shape (p, p), with 0 beside a variance that is 0."""
         published.refuse(self.record.not_released)
-        return _correlation(self.coherent[1])
+        return correlation_of(self.coherent[1])
 
     @property
     def uninformative(self) -> bool:
@@ -311,7 +309,7 @@ class Estimate:
         record = self.record
         if record.published is None or record.not_released is not None:
             return record.published is None and record.find(NoisyTrace) is not None
-        correlation = _correlation(self.raw[1])
+        correlation = correlation_of(self.raw[1])
         return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
     @property
@@ -636,7 +634,7 @@ class Estimate:
         return of_count, np.sqrt(np.mean(means**2, axis=0))
 
 
-def _correlation(covariance: Matrix) -> Matrix:
+def correlation_of(covariance: Matrix) -> Matrix:
     """Return the correlations of a covariance, with 0 beside a variance that is 0."""
     variances = np.diag(covariance)
     flat = variances <= MIN_FEATURE_VARIANCE
@@ -645,72 +643,3 @@ def _correlation(covariance: Matrix) -> Matrix:
     correlation[flat, :] = correlation[:, flat] = 0.0
     np.fill_diagonal(correlation, 1.0)
     return np.clip(correlation, -1.0, 1.0)
-
-
-def repeated_releases(release: R, generator: np.random.Generator) -> Iterator[R]:
-    """Yield simulated releases of the denoised matrix without end.
-
-    Each simulated release has new noise with the distribution of this release, and is denoised by
-    the same method.
-
-    Parameters
-    ----------
-    release : Release
-        Release with a noise distribution.
-
-    generator : numpy.random.Generator
-        Random numbers for the noise.
-
-    Yields
-    ------
-    Release
-        Simulated release.
-
-    """
-    whole = release.mapped(second_moment(release))
-    clip = ClippingBias(release, whole)
-    units = (whole - clip.expected()) / release.lattice.step**2
-    while True:
-        yield _simulated(release, units, clip, generator)
-
-
-def _simulated(release: R, units: Matrix, clip: ClippingBias, generator: np.random.Generator) -> R:
-    """Simulate one release.
-
-    Parameters
-    ----------
-    release : Release
-        Release whose noise distribution is used.
-
-    units : ndarray, shape (d, d)
-        Second moment of the transformed rows, in squared lattice steps.
-
-    clip : ClippingBias
-        Clipping bias of the release.
-
-    generator : numpy.random.Generator
-        Random numbers for the noise.
-
-    Returns
-    -------
-    Release
-        Simulated release, denoised by the same method.
-
-    """
-    matrix = release.find(NoisyMatrix)
-    if matrix is None:
-        raise ValueError("the release has no matrix")
-    again = release
-    if (trace := release.find(NoisyTrace)) is not None:
-        value = round(float(np.trace(units)) + trace.noise.simulate(generator))
-        again = again.with_published("trace", replace(trace, value=value))
-    if (count := release.find(NoisyCount)) is not None:
-        rows = release.count() * units_per_row(release.schema)
-        value = round(rows + count.noise.simulate(generator))
-        again = again.with_published("count", replace(count, value=value))
-    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
-    drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
-    integers = np.rint(drawn * 2.0**-matrix.shift).astype(np.int64)
-    again = again.with_published("matrix", replace(matrix, units=integers))
-    method: Method = release.denoise  # type: ignore[assignment]
-    return denoise(again, method, generator=generator)
