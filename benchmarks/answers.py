@@ -25,11 +25,11 @@ from results import Kept, show
 COUNTS = (2000, 20_000)
 EPSILONS = (0.3, 1.0)
 REPEATS = 1000
-LOW, HIGH, WIDEST = 0.93, 0.97, 1.5  # acceptable coverage, and ratio of the widths
-SHARES = np.array([0.5, 0.3, 0.2])  # of the wards
-SMOKERS = np.array([0.2, 0.35, 0.5])  # share of smokers in each ward
-AGES = np.array([40.0, 50.0, 62.0])  # mean age in each ward
-DEVIATION = 10.0  # of the ages in a ward, which is never near a bound
+LOW, HIGH, WIDEST = 0.93, 0.97, 1.5  # Acceptable coverage, and largest ratio of the widths.
+SHARES = np.array([0.5, 0.3, 0.2])  # Shares of the wards.
+SMOKERS = np.array([0.2, 0.35, 0.5])  # Share of smokers in each ward.
+AGES = np.array([40.0, 50.0, 62.0])  # Mean age in each ward.
+DEVIATION = 10.0  # Standard deviation of the ages in a ward.
 WARDS = ("a", "b", "c")
 SCHEMA = {
     "version": 3,
