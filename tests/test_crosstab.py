@@ -96,7 +96,7 @@ def test_noise_alone_does_not_make_v_larger() -> None:
     draws = np.random.default_rng(0)
     counts, plain, reported = np.array([[230, 170], [150, 150], [120, 180]]), [], []
     true = np.linalg.norm(module._residuals(counts))
-    for _ in range(600):  # with 60, the median of the reported V has an error of 0.02
+    for _ in range(200):
         errors = draws.normal(0, 40, (301, 3, 2))
         noisy = counts + errors[0]
         plain.append(np.linalg.norm(module._residuals(noisy)))
