@@ -148,7 +148,7 @@ RESULTS = {
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
     "dpcov.analysis.intervals.Intervals": (),
-    "dpcov.analysis.ols.OLS": ("conf_int", "vcov", "wald_test"),
+    "dpcov.analysis.ols.OLS": ("conf_int", "predict", "prediction_errors", "vcov", "wald_test"),
     "dpcov.analysis.pca.PCA": ("transform",),
     "dpcov.analysis.precision.SparsePrecision": ("edges", "to_frame", "to_networkx"),
     "dpcov.analysis.ridge.Ridge": ("conf_int", "predict"),
