@@ -145,6 +145,22 @@ def plan_calibration(cells: Cells) -> str:
     return _table(lines)
 
 
+def wald(cells: Cells) -> str:
+    """Return the sizes of the tests of regressions."""
+    heads = ["rows", "columns", "epsilon", "releases", "variances below the noise"]
+    tests = ["Wald test", "99.9% interval", "coefficients", "plain Wald test", "former F test"]
+    lines = [[*heads, *tests]]
+    for cell in cells:
+        if cell["what"] == "size":
+            place = [f"{cell['n']:,}", str(cell["columns"]), f"{cell['epsilon']:g}"]
+            single = f"{cell['least coefficient']:.3f} to {cell['largest coefficient']:.3f}"
+            ends = f"{cell['low']:.3f} to {cell['high']:.3f}"
+            own = [f"{cell[name]:.3f}" for name in ("wald", "plain wald", "former F")]
+            below = f"{cell['below noise']:.0%}"
+            lines.append([*place, str(cell["releases"]), below, own[0], ends, single, *own[1:]])
+    return _table(lines)
+
+
 def _peer_error(cell: dict[str, Any]) -> str:
     if cell["error_mean"] is None:
         return f"none in {cell['limit']:g} s"
@@ -162,6 +178,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "trust": ("docs/trust.md", trust),
     "peers": ("docs/comparison.md", peers),
+    "wald": ("docs/explanation/wald.md", wald),
 }
 
 

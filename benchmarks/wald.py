@@ -106,7 +106,6 @@ class Cell:
             "estimates": fit.coefficients[1:].tolist(),
             "former": former(fit, self.columns - 1),
             "without": without_privacy(table),
-            "R-squared": fit.r_squared_interval.tolist(),
         }
         if seed % PLAIN_EVERY == 0:
             found["plain"] = plain(fit)
@@ -186,7 +185,6 @@ def of_sizes(cell: Cell, every: list[Row]) -> Row:
         "plain wald": float(simple.mean()),
         "former F": float(old.mean()),
         "former F fails": interval(old)[0] > LARGEST,
-        "R-squared covered": float(np.mean([one["R-squared"][0] <= 0 for one in found])),
         "ok": small and all_small and (not above or (exact and all_exact)),
     }
 
@@ -205,9 +203,6 @@ def beside_an_effect(cell: Cell, every: list[Row]) -> Row:
         "least coefficient": least,
         "largest coefficient": largest,
         "power of wald": float(np.mean([one["wald"] < LEVEL for one in found])),
-        "R-squared covered": float(
-            np.mean([one["R-squared"][0] <= STRONG <= one["R-squared"][1] for one in found])
-        ),
         "ok": small,
     }
 

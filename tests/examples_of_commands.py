@@ -13,7 +13,7 @@ from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.partial import PartialMoment
-from tables_for_tests import unchained, write_people
+from tables_for_tests import unchained, write_people, write_smokers
 
 COMMANDS = cli.commands()
 EXAMPLES = {
@@ -42,7 +42,10 @@ def written(seed: int | None) -> dict[str, bytes]:
 
 def make_all(folder: Path, seed: int | None) -> None:
     table, schema = write_people(folder)
-    made = release(table, schema=schema, epsilon=20.0, mechanism="matrix-laplace", seed=seed)
+    with TemporaryDirectory() as name:
+        smokers, declared = write_smokers(Path(name))
+        asked = {"epsilon": 20.0, "mechanism": "matrix-laplace", "seed": seed}
+        made = release(smokers, schema=declared, **asked)
     made.save(folder / "people.release.json")
     signatures.create_key(folder / "lab.key")
     made.save(folder / "people.signed.json")

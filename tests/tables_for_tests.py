@@ -43,6 +43,17 @@ def people(count: int = 400) -> str:
     return "\n".join(["age,sex,income,note", *lines]) + "\n"
 
 
+def write_smokers(folder: Path, count: int = 400) -> tuple[Path, Path]:
+    """Write a CSV file with a second category, and its schema."""
+    table, schema = folder / "smokers.csv", folder / "smokers.toml"
+    head, *lines = people(count).splitlines()
+    smoking = [f"{line},{'no' if at % 3 else 'yes'}" for at, line in enumerate(lines)]
+    table.write_text("\n".join([f"{head},smoker", *smoking]) + "\n")
+    smoker = '\n[columns.smoker]\nkind = "categorical"\nlevels = ["no", "yes"]\n'
+    schema.write_text(SCHEMA_TEXT + smoker)
+    return table, schema
+
+
 def write_people(folder: Path, count: int = 400) -> tuple[Path, Path]:
     """Write a CSV file and its schema."""
     table, schema = folder / "people.csv", folder / "people.toml"

@@ -46,8 +46,13 @@ def figures(text: str) -> tuple[list[str], dict[str, list[float]]]:
     return head[1:], {row[0]: [float(values.get(cell, cell)) for cell in row[1:]] for row in rows}
 
 
+def of_table(example: str) -> str:
+    """Return the options of an example for the table of `analysis_tables`."""
+    return example.replace("age", "y").replace("smoker", "group")
+
+
 COMMANDS = [
-    f"{name} {{}} {own.example.replace('age', 'y')}" + " --alpha 0.1" * ("alpha" in own.options)
+    f"{name} {{}} {of_table(own.example)}" + " --alpha 0.1" * ("alpha" in own.options)
     for name, own in commands().items()
 ]
 

@@ -44,6 +44,7 @@ LINES = [
     "mechanisms",
     "correlation r.json",
     "covariance r.json",
+    "table1 r.json --by c",
     "pca r.json",
     "ridge r.json --target b",
     "ols r.json --target b",

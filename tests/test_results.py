@@ -29,7 +29,7 @@ from dpcov.core.show.text import print_tables, summary
 from dpcov.report.documents import document
 
 COMMANDS = declared.commands()
-GIVEN = {"target": "y", "n": 3, "alpha": 0.1}
+GIVEN = {"target": "y", "n": 3, "alpha": 0.1, "a": "group", "b": "sex"}
 
 
 def found(run, **given) -> Result:

@@ -361,8 +361,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_count.py::test_a_count_with_noise_is_refused_where_the_number_is_public",
     ),
     "src/dpcov/published/norm_histogram.py": ("tests/test_norm_histogram.py",),
-    "src/dpcov/published/column_tails.py": ("tests/test_column_tails.py",),
-    "src/dpcov/rows/long_rows.py": ("tests/test_long_rows.py",),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/stored.py": ("tests/test_formats.py", "tests/test_stata.py"),
     **dict.fromkeys(

@@ -6,6 +6,7 @@ from dpcov.analysis.correlation import correlation as correlation
 from dpcov.analysis.correlation import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.correlation import nearest_correlation as nearest_correlation
 from dpcov.analysis.correlation import partial_correlations as partial_correlations
+from dpcov.analysis.crosstab import crosstab as crosstab
 from dpcov.analysis.discriminant import lda as lda
 from dpcov.analysis.intervals import intervals as intervals
 from dpcov.analysis.intervals import several_intervals as several_intervals
@@ -22,6 +23,7 @@ from dpcov.analysis.statistics import coefficients as coefficients
 from dpcov.analysis.statistics import eigenvalues as eigenvalues
 from dpcov.analysis.statistics import explained_variance as explained_variance
 from dpcov.analysis.synthetic import sample as sample
+from dpcov.analysis.table1 import table1 as table1
 from dpcov.api import release as release
 from dpcov.api.grouped import release_by as release_by
 from dpcov.api.plans.simulated import Assumptions as Assumptions

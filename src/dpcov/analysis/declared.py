@@ -78,6 +78,9 @@ class Command:
     example : str
         Options that work on the example table of the documentation.
 
+    several : bool
+        True if the function also accepts a list of releases, from several files.
+
     """
 
     name: str
@@ -85,6 +88,7 @@ class Command:
     run: Callable[..., Result]
     options: dict[str, Option]
     example: str
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,9 @@ ALPHA_OPTION = Option(
 )
 
 
-def command(name: str, text: str, example: str = "", **options: Option) -> Callable[[Run], Run]:
+def command(
+    name: str, text: str, example: str = "", *, several: bool = False, **options: Option
+) -> Callable[[Run], Run]:
     """Declare a function from a release to a `Result` as a command.
 
     Parameters
@@ -156,6 +162,9 @@ def command(name: str, text: str, example: str = "", **options: Option) -> Calla
     example : str
         Options that work on the example table of the documentation.
 
+    several : bool, default False
+        True if the function also accepts a list of releases, from several files.
+
     **options : Option
         Options by the name of the function's parameter.
 
@@ -167,7 +176,7 @@ def command(name: str, text: str, example: str = "", **options: Option) -> Calla
     """
 
     def declare(run: Run) -> Run:
-        _COMMANDS[name] = Command(name, text, run, options, example)
+        _COMMANDS[name] = Command(name, text, run, options, example, several)
         return run
 
     return declare

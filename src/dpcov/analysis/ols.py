@@ -144,6 +144,9 @@ class OLS(Result):
     wald : WaldTest
         Wald test that all coefficients except the intercept are 0.
 
+    fit : Fit
+        Errors of the coefficients, from which `vcov` and `wald_test` compute.
+
     assumed : tuple of str
         Sentences about missing cells.
 

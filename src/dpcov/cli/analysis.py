@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 Csv = Annotated[bool, typer.Option("--csv", help="Print all results as CSV.")]
 Json = Annotated[bool, typer.Option("--json", help="Print all results as JSON.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Write all results to a .csv or .parquet file.")
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Write all results to a .csv or .parquet file, or the tables to a .html or .tex file.",
+    ),
 ]
 COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "csv": (Csv, False),
@@ -99,25 +103,28 @@ def _callback(declared: Command) -> Callable[..., None]:
     def callback(**given: Any) -> None:
         from dpcov.core.files import check_writable
         from dpcov.releases import Release
-        from dpcov.report.exports import require_ending
+        from dpcov.report.exports import FILE_ENDINGS, PAGE_ENDINGS, require_ending
 
-        file, out, force = given["file"], given["out"], given["force"]
-        release = Release.load(file)
+        out, force = given["out"], given["force"]
+        files = given["file"] if declared.several else [given["file"]]
+        releases = [Release.load(file) for file in files]
+        release = releases[0]
         if out is not None:
-            require_ending(out)
-            check_writable(out, force=force, inputs=[file])
+            require_ending(out, (*FILE_ENDINGS, *PAGE_ENDINGS))
+            check_writable(out, force=force, inputs=files)
         values = {name: given[name] for name in declared.options}
         for name, option in declared.options.items():
             if option.read is not None and values[name] is not None:
                 values[name] = option.read(values[name])
-        found = declared.run(release, **values)
+        found = declared.run(release if len(releases) == 1 else releases, **values)
         if out is not None:
-            _write(release, found, out, file, force, given["quiet"])
+            _write(release, found, out, files, force, given["quiet"])
         else:
             _print(release, found, given["as_json"], given["csv"])
 
     defaults = inspect.signature(declared.run).parameters
-    asked: dict[str, tuple[Any, Any]] = {"file": (options.ReleasePath, inspect.Parameter.empty)}
+    path = options.ReleasePaths if declared.several else options.ReleasePath
+    asked: dict[str, tuple[Any, Any]] = {"file": (path, inspect.Parameter.empty)}
     for name, option in declared.options.items():
         default = defaults[name].default
         asked[name] = _option(option, default), False if option.kind is bool else default
@@ -146,15 +153,20 @@ def _option(option: Option, default: object) -> Any:
 
 
 def _write(
-    release: Release, found: Result, out: Path, file: Path, force: bool, quiet: bool
+    release: Release, found: Result, out: Path, files: list[Path], force: bool, quiet: bool
 ) -> None:
     from dpcov.report.documents import caveats
-    from dpcov.report.exports import write_table
+    from dpcov.report.exports import PAGE_ENDINGS, write_page, write_table
 
     for sentence in [*caveats(release), *([] if quiet else found.notes())]:
         print(printable(sentence), file=sys.stderr)
+    if out.suffix.lower() in PAGE_ENDINGS:
+        write_page(release, found, out, force=force, inputs=files)
+        with written(out):
+            say(f"The tables are written to {shown(out)}", quiet)
+        return
     table = found.arrow()
-    write_table(release, table, out, force=force, inputs=[file])
+    write_table(release, table, out, force=force, inputs=files)
     with written(out):
         say(f"{table.num_rows} rows written to {shown(out)}", quiet)
 

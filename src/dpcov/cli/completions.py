@@ -72,6 +72,16 @@ def categories(ctx: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, [n for n, c in found.items() if isinstance(c, Categorical)])
 
 
+def groupings(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the categorical columns and the flags of the release on the command line."""
+    from dpcov.rows.schema import Categorical
+
+    schema = _schema(ctx)
+    found = {} if schema is None else schema.encoded_columns
+    names = [n for n, c in found.items() if isinstance(c, Categorical) or c.reading == "flag"]
+    return _beginning(incomplete, names)
+
+
 def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the data sets of the ledger on the command line."""
     from dpcov.api.ledger import Ledger
@@ -115,6 +125,8 @@ def _path(ctx: typer.Context, name: str) -> Path | None:
     arguments = [part.name for part in ctx.command.params if part.param_type_name == "argument"]
     if not found and arguments[:1] == [name] and ctx.args:
         found = ctx.args[0]
+    if isinstance(found, list | tuple):  # several releases have the same columns
+        found = found[0] if found else None
     return None if not found else Path(found)
 
 

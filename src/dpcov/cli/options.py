@@ -124,6 +124,10 @@ TrustViews = Annotated[
     ),
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="Release file.")]
+ReleasePaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="RELEASE...", help="Release file, or the files of a grouped release."),
+]
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and warnings.")]

@@ -9,8 +9,6 @@ moment. The true loss can differ from this shape:
 - Along a single column, the loss can be larger or smaller than its fraction of T2. The standard
   deviation of this difference is set by `COLUMN_LOSS_RELATIVE_SD`.
 - All of T1 can lie on one side of a mean, which shifts the mean.
-- The histogram can count long rows by column (`SplitHistogram`). The loss of these rows is not in
-  the estimate, because it is too uncertain. It adds to the standard deviation of its column.
 
 The mechanism uses the same model when it chooses the clipping radius.
 """
@@ -18,16 +16,14 @@ The mechanism uses the same model when it chooses the clipping radius.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.published.column_tails import SplitHistogram
 from dpcov.published.norm_histogram import ClippingLoss
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix
     from dpcov.published.record import Record
 
 # Standard deviation of the loss along one of p columns, in units of T2 / sqrt(p). With this value,
@@ -167,8 +163,8 @@ class ClippingBias:
         """Draw the difference between the true bias and a bias in the shape of the moment.
 
         Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j.
-        Along u, the second moment loses a random multiple of u u', and the sums lose a random
-        multiple of t u. All multiples are normal with mean 0.
+        Along u, the second moment loses a random multiple of T2 u u', and the sums lose a random
+        multiple of T1 t u. All multiples are normal with mean 0.
 
         Parameters
         ----------
@@ -185,11 +181,11 @@ class ClippingBias:
         if self._release.lengths is None:
             return missing
         along = _column_directions(self._release)
-        own, side = generator.standard_normal((2, p))
-        squared_norms, norms = self._column_deviations
-        missing[:p, :p] = (along * (squared_norms * own)) @ along.T
+        own, side = generator.standard_normal((2, p)) / np.sqrt(p)
+        size = COLUMN_LOSS_RELATIVE_SD * self._squared_norm.root_mean_square
+        missing[:p, :p] = size * (along * own) @ along.T
         if self._d > p:
-            lost = self._release.intercept() * along @ (norms * side)
+            lost = self._release.intercept() * self._norm.root_mean_square * along @ side
             missing[:p, -1] = missing[-1, :p] = lost
         return missing
 
@@ -208,23 +204,8 @@ class ClippingBias:
 
         """
         squares = (basis.T @ _column_directions(self._release)) ** 2
-        squared_norms, _ = self._column_deviations
-        return np.asarray((squares * squared_norms**2) @ squares.T)
-
-    @cached_property
-    def _column_deviations(self) -> tuple[Vector, Vector]:
-        """Standard deviations of the losses along each column, both of shape (p,).
-
-        The first are in the second moment, and the second are in the sum of norms.
-        """
-        lengths, radius = self._release.lengths, self._release.lattice.radius
-        size, norm = self._squared_norm.root_mean_square, self._norm.root_mean_square
-        of_squares = of_norms = np.zeros(self._p)
-        if isinstance(lengths, SplitHistogram):
-            size = math.hypot(size, lengths.loss_off_columns(radius))
-            of_squares, of_norms = lengths.column_losses(radius)
-        shared = COLUMN_LOSS_RELATIVE_SD * size / math.sqrt(self._p)
-        return np.hypot(shared, of_squares), np.hypot(norm / math.sqrt(self._p), of_norms)
+        size = COLUMN_LOSS_RELATIVE_SD * self._squared_norm.root_mean_square
+        return np.asarray(size**2 / self._p * squares @ squares.T)
 
 
 def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:

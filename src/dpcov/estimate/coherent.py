@@ -44,6 +44,9 @@ SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction 
 MIN_DIVISOR = 1e-300  # Smallest divisor.
 OTHER_LABEL = "(other or missing)"
 MIN_FULL_SUM = 1 - 1e-12  # Smallest sum of shares that leaves no row without a level.
+# Largest number of alternating steps to a table, and largest error of its margins at the end, as a
+# fraction of the total.
+MAX_TABLE_STEPS, MARGIN_ERROR_FRACTION = 500, 1e-12
 
 
 def coherent_moments(
@@ -138,6 +141,88 @@ def with_other(schema: Schema, mean: Vector, rows: Sequence[Row], *, deviation: 
             cells[0], cells[deviation] = share, math.sqrt(share * (1 - share))
             found.insert(at[-1] + 1, (f"{name}={OTHER_LABEL}", cells))
     return found
+
+
+def nearest_shares(counts: Vector, total: float) -> Vector:
+    """Return the nearest counts that are at least 0 and have the given total.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (k,)
+        Estimated counts.
+
+    total : float
+        Total of at least 0.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        Counts.
+
+    """
+    if total <= 0:
+        return np.zeros(len(counts))
+    return total * _shares(counts / total, np.ones(len(counts)), full=True)
+
+
+def nearest_table(counts: Matrix, rows: Vector, columns: Vector) -> Matrix:
+    """Return the nearest contingency table with the given margins and no negative entry.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (k, l)
+        Estimated counts.
+
+    rows : ndarray, shape (k,)
+        Sums of the rows, of at least 0.
+
+    columns : ndarray, shape (l,)
+        Sums of the columns, of at least 0, with the same total.
+
+    Returns
+    -------
+    ndarray, shape (k, l)
+        Table with the smallest sum of squared changes.
+
+    Notes
+    -----
+    The solution is max(counts + u_i + v_j, 0). The function changes u and v in turn, so that the
+    rows and then the columns have their sums. This is coordinate ascent on the dual problem, which
+    converges because the dual is concave and differentiable. At the end, the rounding of
+    Altschuler, Weed and Rigollet (2017, algorithm 2) makes the margins exact.
+
+    """
+    total = float(rows.sum())
+    if total <= 0:
+        return np.zeros_like(counts)
+    moved = np.asarray(counts, np.float64)
+    found = moved
+    for _ in range(MAX_TABLE_STEPS):
+        moved = moved - _excess(moved, rows)[:, None]
+        moved = moved - _excess(moved.T, columns)
+        found = np.maximum(moved, 0.0)
+        if np.abs(found.sum(axis=1) - rows).max() <= MARGIN_ERROR_FRACTION * total:
+            break
+    found = found * _factors(found.sum(axis=1), rows)[:, None]
+    found = found * _factors(found.sum(axis=0), columns)
+    lacking = (
+        np.maximum(rows - found.sum(axis=1), 0.0),
+        np.maximum(columns - found.sum(axis=0), 0.0),
+    )
+    return found + np.outer(*lacking) / max(float(lacking[0].sum()), MIN_DIVISOR)
+
+
+def _factors(sums: Vector, largest: Vector) -> Vector:
+    """Return factors of at most 1, so that no sum is above its largest value."""
+    return np.minimum(largest / np.maximum(sums, MIN_DIVISOR), 1.0)
+
+
+def _excess(rows: Matrix, sums: Vector) -> Vector:
+    """Return e such that the positive parts of each row minus its e have the given sum."""
+    ordered = -np.sort(-rows, axis=1)
+    excess = (np.cumsum(ordered, axis=1) - sums[:, None]) / np.arange(1, rows.shape[1] + 1)
+    kept = np.maximum(np.count_nonzero(ordered > excess, axis=1), 1)
+    return np.asarray(np.take_along_axis(excess, kept[:, None] - 1, axis=1)[:, 0])
 
 
 def _differs(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> bool:

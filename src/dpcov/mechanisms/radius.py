@@ -11,8 +11,7 @@ compose adaptively, and the mechanism draws all noise before it reads the data
 (docs/proofs/release.md, section 9).
 
 Sensitivity. A privacy unit has at most k rows. The unit adds a vector h of nonnegative integers to
-the counts, and these integers sum to at most k (`Rows.norm_counts`). This also holds if long rows
-are counted by column, because each row is in one count only (docs/proofs/long-rows.md).
+the counts, and these integers sum to at most k (`Rows.norm_counts`).
 
 - Under add-remove the counts change by h. Here ||h||_2 <= ||h||_1 <= k.
 - Under replace-one the counts change by h - h', so ||h - h'||_1 <= 2 k. Because <h, h'> >= 0, also

@@ -8,7 +8,6 @@ the guarantee, because the guarantee holds for every map and radius. It does aff
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,9 +17,7 @@ import numpy as np
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import standardized
-from dpcov.mechanisms.adapted_map import adapted, column_cells, with_factors
 from dpcov.mechanisms.row_transform import RowTransform
-from dpcov.published.column_tails import SplitHistogram
 from dpcov.published.kinds import MAP_RULE, NoisyMatrix, NoisySums, NoisyTrace
 from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
 from dpcov.rows.moment import Lattice, LinearMap, SecondMoment, max_transformed_norm
@@ -39,8 +36,6 @@ REPLAY_TOLERANCE = 1e-9
 # The coefficients of a map are multiples of a unit (`LinearMap.rounded`). If the replayed
 # coefficient lies near the middle between two multiples, rounding can choose the other one.
 MAX_MAP_UNITS = 1.5
-# Largest relative difference of the largest norm if rounding changes the coefficients of the map.
-LONGEST_TOLERANCE = 1e-6
 MEMORY = "replay of the map"  # name in `Record.memory`
 YES = "yes, the map and the clipping radius follow from the earlier answers"
 MAP_ONLY = "yes, the map and the bins follow from the earlier answers"
@@ -152,43 +147,16 @@ def _differences(
             close = _close(radius, asked.lattice.radius)
             yield [] if close else ["the clipping radius of the directions query"]
         made = _whitened(record, options.directions_power, last) or made
+    yield _map_differences(made.map, last, "")
     histogram = record.find(NormHistogram)
     assert histogram is not None  # noqa: S101  for type checkers: `Replay.of` requires one
-    split = histogram if isinstance(histogram, SplitHistogram) else None
-    if split is None:
-        yield _map_differences(made.map, last, "")
-        ends = bin_upper_ends(made.typical, _longest(record, last))
-    else:
-        yield _cell_differences(made, split)
-        ends = bin_upper_ends(made.typical, math.sqrt(split.upper_ends[-1]))
-        made = adapted(made, split, record.schema)
+    ends = bin_upper_ends(made.typical, _longest(record, last))
     same = len(ends) == len(histogram.upper_ends) and _close(ends, np.array(histogram.upper_ends))
     yield [] if same else ["the bins of the norm histogram"]
     if record.noise is not None:
         law, plain = _relative(record.noise, record.lattice, record), Lattice.of(record.schema)
         radius = standardized.best_radius(histogram, law, plain.relative(), options.loss_weight)
-        clipped = radius if split is None else min(radius, made.longest)
-        yield [] if _close(clipped, record.lattice.radius) else ["the clipping radius"]
-        if split is not None:
-            squares = standardized.candidate_squares(split)
-            factors = with_factors(split, radius, law, squares).factors
-            same = _close(np.array(factors), np.array(split.factors))
-            yield [] if same else ["the factors of the columns"]
-    if split is not None:
-        yield _map_differences(made.map, last, "")
-
-
-def _cell_differences(made: RowTransform, stated: SplitHistogram) -> list[str]:
-    """Return the bins of a split histogram if they do not follow from the replayed map.
-
-    The file contains the shrunk map and not the map before it, so rounding of the map can change
-    the largest norm.
-    """
-    cells = column_cells(made)
-    same = cells is not None and len(cells.edges) == len(stated.column_counts[0])
-    longest = math.sqrt(stated.upper_ends[-1])
-    same = same and math.isclose(made.longest, longest, rel_tol=LONGEST_TOLERANCE)
-    return [] if same else ["the bins of the norm histogram"]
+        yield [] if _close(radius, record.lattice.radius) else ["the clipping radius"]
 
 
 def _spread(record: Record, pilot: NoisySums) -> standardized.Spread:

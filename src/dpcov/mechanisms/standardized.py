@@ -16,13 +16,11 @@ from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.denoise.clipped import COLUMN_LOSS_RELATIVE_SD
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
-from dpcov.mechanisms.adapted_map import adapted, column_cells, split, with_factors
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
-from dpcov.published.column_tails import SplitHistogram
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
 from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram, bin_upper_ends
@@ -190,10 +188,9 @@ class Standardized(Mechanism):
     are fixed in advance. On each branch all parts add up to the whole budget. The noise of every
     branch is calibrated before the mechanism reads the data.
 
-    The norm histogram counts the transformed rows by norm, and long rows along one column by column
-    (docs/proofs/long-rows.md). The histogram determines the clipping radius of the last round, and
-    the factors by which the map shrinks columns with heavy tails. The last round releases the
-    second moment of the clipped, transformed rows.
+    The norm histogram counts the transformed rows by norm (`mechanisms.radius` has the proof). The
+    histogram determines the clipping radius of the last round, which releases the second moment of
+    the clipped, transformed rows.
 
     The sensitivity of each second moment is the sensitivity for any clipped rows (see `Gaussian`
     and `MatrixLaplace`). Its map, radius and lattice depend on the data only through earlier
@@ -265,8 +262,7 @@ class Standardized(Mechanism):
     ----
     The mechanism reads the data 3 times (6 times to protect persons). It draws the noise of one
     release, of 2 p + 1 sums, and of the counts. The histogram has 2 counts for each doubling of the
-    squared norm, from 1/64 of its mean, and p counts for each doubling from 4 times its mean.
-    With a directions query the mechanism reads the data 4
+    squared norm, from 1/64 of its mean. With a directions query the mechanism reads the data 4
     times (8 times to protect persons) and draws the noise of this query. It also multiplies each
     row by a (p, p) matrix 3 times.
 
@@ -389,30 +385,16 @@ class Standardized(Mechanism):
             images = (
                 RowTransform.by_direction(directions, self.directions_power, generator) or images
             )
-        lengths = self._counted(rows, images, laws.counts, entropy)
+        ends = bin_upper_ends(images.typical, images.longest)
+        noise = laws.counts.samples(len(ends), entropy)
+        counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
+        lengths = NormHistogram(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
         radius = best_radius(lengths, path.final.matrix, plain.relative(), self.loss_weight)
-        if isinstance(lengths, SplitHistogram):
-            lengths = with_factors(lengths, radius, path.final.matrix, candidate_squares(lengths))
-            images = adapted(images, lengths, rows.schema)
-            radius = min(radius, images.longest)
         grid, spent, draws = drawn(path.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
         made = additive.published(taken, rows.schema, spent, draws, moment, images.map)
         rounds += rounds_of([("norms", lengths)], rows.schema, laws.guarantee)
         return replace(made, rounds=tuple(with_rule((*rounds, *made.rounds), seed)))
-
-    def _counted(
-        self, rows: Rows, images: RowTransform, law: ScalarLaw, entropy: Entropy
-    ) -> NormHistogram:
-        """Return the noisy norm histogram of the transformed rows."""
-        ends = bin_upper_ends(images.typical, images.longest)
-        cells = column_cells(images)
-        noise = law.samples(len(ends) + (0 if cells is None else len(cells)), entropy)
-        counts = noise + rows.norm_counts(
-            np.sqrt(ends[:-1]), radius=images.longest, transform=images.map, apart=cells
-        )
-        rest = NormHistogram(tuple(ends.tolist()), tuple(counts[: len(ends)].tolist()), law)
-        return rest if cells is None else split(rest, cells, counts[len(ends) :])
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
         """Return the cost of the pilot query and of the counts, the same on every branch."""
@@ -489,18 +471,13 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
-    squares = candidate_squares(lengths)
+    steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
+    squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
     taken = np.array(
         [lengths.squared_norm_loss(math.sqrt(square)).root_mean_square for square in squares]
     )
     errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
-
-
-def candidate_squares(lengths: NormHistogram) -> Vector:
-    """Return candidate squared radii in descending order."""
-    steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
-    return np.asarray(lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING))
 
 
 def drawn(

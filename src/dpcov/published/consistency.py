@@ -122,8 +122,8 @@ def _counts(record: Record) -> Iterator[tuple[float, float]]:
             case NoisySums(values=values, noise=noise):
                 squared = Lattice.of(record.schema).intercept_units ** 2
                 yield values[-1] / squared, noise.standard_deviation / squared
-            case NormHistogram(all_counts=counts, noise=noise):
-                yield float(counts.sum()), noise.standard_deviation * math.sqrt(len(counts))
+            case NormHistogram(counts=counts, noise=noise):
+                yield float(sum(counts)), noise.standard_deviation * math.sqrt(len(counts))
             case NoisyMatrix() as matrix if matrix.lattice.intercept_units:
                 squared = matrix.lattice.intercept_units**2
                 unit = 2.0**matrix.shift / squared

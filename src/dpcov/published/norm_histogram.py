@@ -161,11 +161,6 @@ class NormHistogram:
         counts, standard_deviation = self._octaves
         return bool(counts.max() <= MIN_PEAK_SNR * standard_deviation)
 
-    @property
-    def all_counts(self) -> Vector:
-        """All noisy counts. Each row is in one of them."""
-        return np.array(self.counts, float)
-
     def squared_norm_loss(self, radius: float) -> ClippingLoss:
         """Estimate what clipping removes from the sum of squared norms.
 
@@ -276,14 +271,10 @@ class NormHistogram:
             Quantiles at the probabilities ``(i + 0.5) / count``, in ascending order.
 
         """
-        rows = np.append(0.0, np.cumsum(self.row_estimates))
+        tail = self._tail
+        rows = np.append(0.0, np.cumsum(tail.detectable + tail.weights @ tail.undetectable))
         probabilities = (np.arange(count) + 0.5) / count
         return np.interp(probabilities * rows[-1], rows, np.append(0.0, self.upper_ends))
-
-    @property
-    def row_estimates(self) -> Vector:
-        """Estimated number of rows in each bin, shape (m,)."""
-        return self._tail.detectable + self._tail.weights @ self._tail.undetectable
 
     def _loss(self, excess: Callable[[Matrix], Matrix]) -> ClippingLoss:
         """Estimate the sum of an excess over all rows.

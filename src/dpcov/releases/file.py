@@ -16,7 +16,6 @@ from dpcov.core.envelope import unsigned
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.errors import ReleaseError
-from dpcov.published.column_tails import MIN_FACTOR, SplitHistogram
 from dpcov.published.consistency import check_consistency
 from dpcov.published.kinds import (
     EstimatedMatrix,
@@ -29,7 +28,7 @@ from dpcov.published.kinds import (
     Round,
     RowMap,
 )
-from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram
+from dpcov.published.norm_histogram import NormHistogram
 from dpcov.published.recomputed import check_guarantee, is_gaussian
 from dpcov.published.record import NOT_PRIVATE, Group
 from dpcov.releases import Release
@@ -183,22 +182,6 @@ class HistogramDocument(DocumentModel):
     noise: ScalarLawDocument
 
 
-class SplitHistogramDocument(DocumentModel):
-    """Norm histogram that counts long rows along one column apart from the other rows.
-
-    `ends` and `counts` are the bins of the other rows. `column_counts` has one list for each
-    feature, with one noisy count for each octave of squared norms. The last octave ends with the
-    last bin. `factors` are the factors by which the map of the matrix shrinks the features.
-    """
-
-    kind: Literal["split norm histogram"]
-    ends: list[PositiveFloat] = Field(min_length=1, max_length=MAX_BINS)
-    counts: list[LongInteger]
-    column_counts: list[list[LongInteger]] = Field(min_length=1)
-    factors: list[Annotated[float, Field(ge=MIN_FACTOR, le=1)]]
-    noise: ScalarLawDocument
-
-
 class EpsilonDocument(DocumentModel):
     """Cost of a query with Laplace noise."""
 
@@ -228,8 +211,7 @@ class RoundDocument(DocumentModel):
         | TraceDocument
         | CountDocument
         | SumsDocument
-        | HistogramDocument
-        | SplitHistogramDocument,
+        | HistogramDocument,
         Field(discriminator="kind"),
     ]
 
@@ -359,15 +341,6 @@ def _answer_document(answer: Published, before: Published | None) -> dict[str, A
         case NoisySums():
             noise = answer.noise.to_json()
             return {"kind": "noisy sums", "values": list(answer.values), "noise": noise}
-        case SplitHistogram():
-            return {
-                "kind": "split norm histogram",
-                "ends": list(answer.upper_ends),
-                "counts": list(answer.counts),
-                "column_counts": [list(one) for one in answer.column_counts],
-                "factors": list(answer.factors),
-                "noise": answer.noise.to_json(),
-            }
         case NormHistogram():
             return {
                 "kind": "norm histogram",
@@ -556,36 +529,13 @@ def _answer(document: Any, schema: Schema, before: Published | None) -> Publishe
                 raise ValueError(f"a query of sums does not have {2 * features + 1} sums")
             return NoisySums(tuple(document.values), _scalar(document.noise))
         case HistogramDocument():
-            return _histogram(document)
-        case SplitHistogramDocument():
-            return _split_histogram(document, features)
+            if len(document.counts) != len(document.ends):
+                raise ValueError("the histogram does not have one count for each bin")
+            if sorted(set(document.ends)) != document.ends:
+                raise ValueError("the ends of the bins are not in ascending order")
+            noise = _scalar(document.noise)
+            return NormHistogram(tuple(document.ends), tuple(document.counts), noise)
     raise ValueError("unknown kind of answer")
-
-
-def _histogram(document: HistogramDocument | SplitHistogramDocument) -> NormHistogram:
-    """Return a norm histogram, or the bins of a split norm histogram."""
-    if len(document.counts) != len(document.ends):
-        raise ValueError("the histogram does not have one count for each bin")
-    if sorted(set(document.ends)) != document.ends:
-        raise ValueError("the ends of the bins are not in ascending order")
-    return NormHistogram(tuple(document.ends), tuple(document.counts), _scalar(document.noise))
-
-
-def _split_histogram(document: SplitHistogramDocument, features: int) -> SplitHistogram:
-    """Return a norm histogram that counts long rows by column."""
-    bins, by_column = _histogram(document), document.column_counts
-    if not len(by_column) == len(document.factors) == features:
-        raise ValueError("the histogram does not have counts and a factor for each feature")
-    octaves = {len(one) for one in by_column}
-    if len(octaves) > 1 or not 0 < BINS_PER_OCTAVE * max(octaves) < len(bins.counts):
-        raise ValueError("the octaves of the columns do not fit the bins of the histogram")
-    return SplitHistogram(
-        bins.upper_ends,
-        bins.counts,
-        bins.noise,
-        tuple(map(tuple, by_column)),
-        tuple(document.factors),
-    )
 
 
 def _scalar(document: Any) -> Any:

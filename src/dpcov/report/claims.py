@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_CLAIM_COLUMNS = 12  # largest number of columns that a claim names
 SMALL_FACTOR = 1.5  # a smaller factor is stated in per cent
-QUERY_WORDS = {query: words.removeprefix("a ") for query, words in record.QUERY_WORDS.items()}
+SHORT_QUERY_WORDS = {query: words.removeprefix("a ") for query, words in record.QUERY_WORDS.items()}
 LAW_WORDS = {
     "wishart-difference": "the difference of two Wishart matrices",
     "nuclear-laplace": "Laplace noise for the nuclear norm",
@@ -170,7 +170,7 @@ def mechanism(release: Release) -> str:
     found = MECHANISMS.get(release.mechanism)
     what = "" if found is None else f": {str(found.__doc__).splitlines()[0].rstrip('.')}"
     queries = "; ".join(
-        f"{QUERY_WORDS[one.query]} ({_noise(one.published)})" for one in release.rounds
+        f"{SHORT_QUERY_WORDS[one.query]} ({_noise(one.published)})" for one in release.rounds
     )
     return (
         f"The mechanism is {release.mechanism}{what}. It published these answers, each with its "
@@ -196,7 +196,9 @@ def arithmetic(release: Release) -> str:
         else "The random numbers come from the operating system, as a new key for each release."
     )
     inexact = [
-        QUERY_WORDS[one.query] for one in release.rounds if _law(one.published) not in EXACT_LAWS
+        SHORT_QUERY_WORDS[one.query]
+        for one in release.rounds
+        if _law(one.published) not in EXACT_LAWS
     ]
     if not inexact:
         return f"{source} All published numbers are integers, and the noise is drawn exactly."
@@ -222,7 +224,7 @@ def composition(release: Release) -> str:
 def _costs(release: Release) -> Iterator[str]:
     parameter = "rho" if isinstance(release.guarantee.budget, ZCDP) else "mu^2 / 2"
     for one in release.rounds:
-        name = QUERY_WORDS[one.query]
+        name = SHORT_QUERY_WORDS[one.query]
         if isinstance(one.spent, Fraction):
             symbol = parameter if is_gaussian(one.published) else "epsilon"
             yield f"{name}, {symbol} = {float(one.spent):.4g}"

@@ -18,25 +18,32 @@ import pyarrow.parquet as pq
 
 from dpcov.core.files import reserved
 from dpcov.core.printable import harmless, shown
+from dpcov.core.show import html, latex
 from dpcov.core.show.frames import csv_body
 from dpcov.errors import OutputError
 from dpcov.releases import SEEDED
 from dpcov.releases.carried import carried, stamped
+from dpcov.report.documents import caveats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dpcov.core.show.result import Result
     from dpcov.releases import Release
 
 FILE_ENDINGS = (".csv", ".parquet")
+PAGE_ENDINGS = (".html", ".tex")
 SIDECAR_ENDING = "-metadata.json"  # suffix of the file name, from the standard CSV on the Web
 CONTEXT = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
 
 
-def require_ending(path: Path) -> None:
+def require_ending(path: Path, endings: tuple[str, ...] = FILE_ENDINGS) -> None:
     """Raise an error unless the file name ends in a known format."""
-    if path.suffix.lower() not in FILE_ENDINGS:
-        raise OutputError(f"The file name {shown(path)!r} must end in .csv or .parquet.")
+    if path.suffix.lower() not in endings:
+        known = " or ".join(FILE_ENDINGS)
+        if endings != FILE_ENDINGS:
+            known += f", or in {' or '.join(PAGE_ENDINGS)} for the tables"
+        raise OutputError(f"The file name {shown(path)!r} must end in {known}.")
 
 
 def stamp(release: Release) -> str:
@@ -108,3 +115,24 @@ def write_table(
         outputs = [stack.enter_context(reserved(p, force=force, inputs=given)) for p in contents]
         for output, content in zip(outputs, contents.values(), strict=True):
             output.write(content(release, table))
+
+
+def write_page(
+    release: Release,
+    found: Result,
+    path: Path,
+    *,
+    force: bool = False,
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Write the tables of a result to an HTML or LaTeX file, after the guarantee."""
+    if not found.has_sentences:  # rows, and no tables
+        require_ending(path)
+    stated = [release.guarantee_in_words(), *caveats(release)]
+    if path.suffix.lower() == ".tex":
+        content = "\n".join([*(f"{latex.text(one)}\n" for one in stated), found.latex()])
+    else:
+        body = "".join(map(html.paragraph, stated)) + found._repr_html_()
+        content = f'<!DOCTYPE html>\n<meta charset="utf-8">\n<title>dpcov</title>\n{body}\n'
+    with reserved(path, force=force, inputs=list(inputs)) as output:
+        output.write(content)

@@ -276,8 +276,7 @@ def _critical_rows(setting: Setting, question: Question) -> Iterator[tuple[str, 
     if lattice is None:
         lattice = Lattice.of(schema, radius=question.keywords.get("radius"))
     yield "center", center
-    directions = [*_directions(p, at, lattice), *_along_columns(question, at)]
-    for name, transformed in directions:
+    for name, transformed in _directions(p, at, lattice):
         way = (back @ transformed)[at]  # only the numeric values are free
         sizes = np.maximum(np.abs(way), np.finfo(float).tiny)
         most = float(np.min((1 - np.sign(way) * center) / sizes))
@@ -300,10 +299,3 @@ def _directions(p: int, at: list[int], lattice: Lattice) -> Iterator[tuple[str, 
     for sign, name in ((1, "first"), (-1, "second")):
         rotated = math.cos(angle) * axes[0] + sign * math.sin(angle) * axes[1]
         yield f"{name} row of an orthogonal pair", rotated
-
-
-def _along_columns(question: Question, at: list[int]) -> Iterator[tuple[str, Vector]]:
-    """Generate unit vectors along columns, if the query counts long rows by column."""
-    if (apart := question.keywords.get("apart")) is not None:
-        for j, direction in enumerate(apart.directions[at]):
-            yield f"along column {j}", direction / max(float(np.linalg.norm(direction)), 1.0)

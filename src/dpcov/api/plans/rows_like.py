@@ -9,11 +9,9 @@ import numpy as np
 from dpcov.api.plans.level_draws import LevelDraws
 from dpcov.estimate import Estimate
 from dpcov.estimate.pseudo_rows import pseudo_rows
-from dpcov.published.column_tails import SplitHistogram
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.published.norm_histogram import NormHistogram
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
@@ -114,7 +112,6 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
     """Return rows whose norms follow the norm histogram of the release.
 
     The rows, shape (m, p), have the encoding of the release. The order of the norms stays the same.
-    If the histogram counts long rows by column, some rows become long along these columns.
     The function returns the rows unchanged if the release has no detectable norm histogram
     (`Release.lengths`). It also does so if the histogram includes missingness indicators.
     """
@@ -128,46 +125,9 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
         return rows
     center = np.zeros(rows.shape[1]) if release.center is None else release.center
     about = rows - center
-    found = _counted_norms(lengths, about @ matrix.T, matrix)
+    found = np.linalg.norm(about @ matrix.T, axis=1)
     wanted = np.sqrt(lengths.squared_norm_quantiles(len(rows)))[found.argsort().argsort()]
-    about = about * (wanted / np.maximum(found, 1e-300))[:, None]
-    if isinstance(lengths, SplitHistogram):
-        columns, norms = lengths.long_rows(len(rows))
-        which = np.linspace(0, len(rows) - 1, len(columns)).astype(int)
-        along = norms / np.linalg.norm(matrix, axis=0)[columns]
-        # A long row is on the side of the center that keeps it within the bounds.
-        space = 1 - np.abs(center[columns])
-        inwards = np.where(center[columns] > 0, -1.0, 1.0)
-        side = np.where(along > space, inwards, (-1.0) ** np.arange(len(columns)))
-        about[which, columns] = along * side
-    return np.asarray(center + about)
-
-
-def _counted_norms(lengths: NormHistogram, images: Matrix, matrix: Matrix) -> Vector:
-    """Return the norms of rows as the histogram counted them, before columns were shrunk.
-
-    Parameters
-    ----------
-    lengths : NormHistogram
-        Norm histogram of the release.
-
-    images : ndarray, shape (m, p)
-        Rows, transformed by the map of the release.
-
-    matrix : ndarray, shape (p, p)
-        Matrix of this map.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Norms. They are exact if the transformed columns are orthogonal.
-
-    """
-    squares = np.sum(images**2, axis=1)
-    if isinstance(lengths, SplitHistogram):
-        along = images @ (matrix / np.linalg.norm(matrix, axis=0))
-        squares = squares + along**2 @ (np.array(lengths.factors) ** -2.0 - 1)
-    return np.sqrt(squares)
+    return np.asarray(center + about * (wanted / np.maximum(found, 1e-300))[:, None])
 
 
 def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
-    from dpcov.rows.long_rows import ColumnCells
     from dpcov.rows.moment import LinearMap
 
 SINGLE_ROWS_REASON = (
@@ -99,9 +98,8 @@ class SimulatedRows(Rows):
         *,
         radius: float | None = None,
         transform: LinearMap | None = None,
-        apart: ColumnCells | None = None,
     ) -> Integers:
-        found = super().norm_counts(edges, radius=radius, transform=transform, apart=apart)
+        found = super().norm_counts(edges, radius=radius, transform=transform)
         # The rounded counts add up to the number of rows.
         sums = np.rint(np.cumsum(found) * float(self._factor)).astype(np.int64)
         return np.diff(sums, prepend=0)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcov.core.arrays import Matrix
+    from dpcov.core.show.table import Table
 
 Library = Literal["pandas", "polars", "pyarrow"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
@@ -66,14 +67,40 @@ def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> 
         The library is unknown or not installed.
 
     """
+    return table_frame(square(names, matrix), library)
+
+
+def table_frame(table: Table, library: Library = "pandas") -> Any:
+    """Return the figures of a table as a data frame.
+
+    Parameters
+    ----------
+    table : Table
+        Table with names in the first column.
+
+    library : {"pandas", "polars", "pyarrow"}
+        Library of the data frame.
+
+    Returns
+    -------
+    data frame
+        With pandas, the names are the index. With the other libraries, they are the first column.
+
+    Raises
+    ------
+    ReleaseError
+        The library is unknown or not installed.
+
+    """
     if library not in LIBRARIES:
         raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
     if library == "pyarrow":
-        return matrix_table(names, matrix)
+        return table.arrow()
     frames = installing.library(library, f"The data frame needs {library}", ReleaseError)
     if library == "polars":
-        return frames.from_arrow(matrix_table(names, matrix))
-    return frames.DataFrame(matrix, index=list(names), columns=list(names))
+        return frames.from_arrow(table.arrow())
+    names, rows = zip(*table.rows, strict=True) if table.rows else ((), ())
+    return frames.DataFrame(list(rows), index=list(names), columns=list(table.heads[1:]))
 
 
 def csv_body(table: pa.Table) -> str:

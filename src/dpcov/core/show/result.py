@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpcov.core.show import html
+from dpcov.core.show import html, latex
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,6 +100,10 @@ class Result:
         from dpcov.core.show.text import csv_lines
 
         return csv_lines(self.data())
+
+    def latex(self) -> str:
+        """Return the tables as LaTeX text, which needs no package."""
+        return latex.tables(self.tables())
 
     def notes(self) -> list[str]:
         """Return the sentences below the tables, without repetitions."""

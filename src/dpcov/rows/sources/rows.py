@@ -21,7 +21,6 @@ from threadpoolctl import ThreadpoolController
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
-from dpcov.rows.long_rows import require_exact
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, exact_squared_norms
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
     from dpcov.rows.encoder import Encoded, Encoder
-    from dpcov.rows.long_rows import ColumnCells
     from dpcov.rows.moment import Lattice
     from dpcov.rows.schema import Cells, Schema
     from dpcov.rows.sources.arrow import RowGroup
@@ -292,7 +290,6 @@ class Rows:
         *,
         radius: float | None = None,
         transform: LinearMap | None = None,
-        apart: ColumnCells | None = None,
     ) -> Integers:
         """Count the rows by their norm, in bins between the given edges.
 
@@ -311,16 +308,11 @@ class Rows:
         transform : LinearMap, optional
             Public linear map that is applied before clipping.
 
-        apart : ColumnCells, optional
-            Public cells. A row that lies along a column is counted in a cell and in no bin. The
-            radius must be public too.
-
         Returns
         -------
-        ndarray of int64, shape (m + 1 + number of cells,)
-            Number of rows per bin, and then per cell, without noise. Bin i has
-            edges[i-1] < norm <= edges[i]; the last bin is above edges[-1]. Each row is in one bin
-            or in one cell. Adding or removing one privacy unit therefore changes the counts by at
+        ndarray of int64, shape (m + 1,)
+            Number of rows per bin, without noise. Bin i has edges[i-1] < norm <= edges[i]; the last
+            bin is above edges[-1]. Adding or removing one privacy unit changes the counts by at
             most k = `unit.max_rows` in the l1 norm. Replacing one unit changes the counts by at
             most 2 k.
 
@@ -328,13 +320,8 @@ class Rows:
         features = None if transform is None else len(transform.integers)
         lattice = self.lattice(radius=radius, features=features)
         limits = squared_limits(edges, lattice)
-        beyond = None
-        if apart is not None:
-            require_exact(lattice.side)
-            beyond = squared_limits(apart.edges, lattice)
         encoder = Encoder(self.schema, lattice, transform)
-        empty = partial(NormCounter, limits, lattice.features, apart, beyond)
-        counting = self._counting(encoder, empty)
+        counting = self._counting(encoder, partial(NormCounter, limits, lattice.features))
         return self._noted(encoder, self._sums(encoder, counting))[0][0]
 
     def total(self) -> int:
@@ -504,36 +491,20 @@ class NormCounter:
         Upper ends of the bins in ascending order, as squared norms.
     features : int
         Number of features, without the intercept.
-    apart : ColumnCells, optional
-        Cells of rows that are in no bin.
-    beyond : ndarray of float64, shape (k,), optional
-        Lower ends of these cells in ascending order, as squared norms.
 
     """
 
-    __slots__ = ("_apart", "_beyond", "_counts", "_features", "_limits")
+    __slots__ = ("_counts", "_features", "_limits")
 
-    def __init__(
-        self,
-        limits: Matrix,
-        features: int,
-        apart: ColumnCells | None = None,
-        beyond: Matrix | None = None,
-    ) -> None:
+    def __init__(self, limits: Matrix, features: int) -> None:
         self._limits = limits
         self._features = features
-        self._apart, self._beyond = apart, beyond
-        cells = 0 if apart is None else len(apart)
-        self._counts: Integers = np.zeros(len(limits) + 1 + cells, np.int64)
+        self._counts: Integers = np.zeros(len(limits) + 1, np.int64)
 
     def add(self, block: Matrix) -> None:
         """Count the rows of an integer block of shape (d, m)."""
-        rows = block[: self._features]
-        norms = exact_squared_norms(rows)
+        norms = exact_squared_norms(block[: self._features])
         bins = np.searchsorted(self._limits, norms, side="left")
-        if self._apart is not None and self._beyond is not None:
-            which, cells = self._apart.of(rows, norms, self._beyond)
-            bins[which] = len(self._limits) + 1 + cells
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
     def merge(self, other: NormCounter) -> None:
@@ -541,7 +512,7 @@ class NormCounter:
         self._counts += other._counts
 
     def packed(self) -> Integers:
-        """Return the counts as integers that can be added."""
+        """Return the counts as integers that can be added, shape (m + 1,)."""
         return self._counts
 
     def add_packed(self, counts: Integers) -> None:
@@ -549,10 +520,7 @@ class NormCounter:
         self._counts += counts
 
     def total(self) -> Integers:
-        """Return the counts of the m + 1 bins and of the cells.
-
-        Bin i has limits[i-1] < ||z||^2 <= limits[i].
-        """
+        """Return the counts, shape (m + 1,); bin i has limits[i-1] < ||z||^2 <= limits[i]."""
         return self._counts
 
 

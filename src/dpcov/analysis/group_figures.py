@@ -1,0 +1,521 @@
+"""Figures of Table 1 by group: counts, means, shares and standard deviations, with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.below_noise import below_noise, too_uncertain
+from dpcov.analysis.column_parts import (
+    MISSING_LABEL,
+    Columns,
+    Ends,
+    Parts,
+    Ratio,
+    count_interval,
+    grouping,
+    joint_errors,
+    shares_of,
+)
+from dpcov.analysis.intervals import several_intervals, shown_unasked
+from dpcov.analysis.statistics import Means
+from dpcov.core.entropy import reading_generator
+from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares
+from dpcov.rows.schema import Categorical, Derived, Numeric
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from dpcov.analysis.intervals import Intervals
+    from dpcov.analysis.statistics import Statistic
+    from dpcov.core.arrays import AnyArray, Array, Booleans, Matrix, Vector
+    from dpcov.releases import Release
+    from dpcov.rows.schema import Schema
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Line of Table 1: the mean of a number, or the share of a flag or of a level.
+
+    Attributes
+    ----------
+    name : str
+        Name of the line.
+
+    column : str
+        Name of its column.
+
+    parts : Parts
+        Parts of its column.
+
+    top, bottom : tuple of int
+        Positions of the parts in the numerator and in the denominator.
+
+    statistic : {"mean", "share"}
+        Kind of the figure.
+
+    low, width : float
+        Smallest possible value, and width of the possible values.
+
+    variable : int or None
+        Position of the variable among the columns of the release. None for the cells without a
+        level.
+
+    observed : bool
+        True for a number with the rule ``level``. The mean of the release also contains the missing
+        cells, but this line does not.
+
+    """
+
+    name: str
+    column: str
+    parts: Parts
+    top: tuple[int, ...]
+    bottom: tuple[int, ...]
+    statistic: Literal["mean", "share"] = "share"
+    low: float = 0.0
+    width: float = 1.0
+    variable: int | None = None
+    observed: bool = False
+
+    @property
+    def is_other(self) -> bool:
+        """True for the share of the cells without a level."""
+        return self.name == f"{self.column}={OTHER_LABEL}"
+
+    def forms(self) -> tuple[Vector, Vector]:
+        """Return the forms of the numerator and of the denominator."""
+        of = self.parts.forms
+        return of[:, list(self.top)].sum(axis=1), of[:, list(self.bottom)].sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """Figures of p lines and g groups.
+
+    Attributes
+    ----------
+    lines : list of Line, length p
+        Lines of the table.
+
+    groups : tuple of str, length g
+        Names of the groups. The first group is all rows.
+
+    sizes : Ends of ndarray, shape (g,)
+        Numbers of rows.
+
+    counts : Ends of ndarray, shape (p, g)
+        Numbers of values, for a mean. Numbers of rows at the level, for a share.
+
+    figures : Ends of ndarray, shape (p, g)
+        Means and shares.
+
+    below : ndarray of bool, shape (p, g), or None
+        True for a mean or a share below the noise level.
+
+    deviations : Ends of ndarray, shape (p, g)
+        Standard deviations.
+
+    pooled : Ends of ndarray, shape (p,)
+        Pooled standard deviations within the groups.
+
+    """
+
+    lines: list[Line]
+    groups: tuple[str, ...]
+    sizes: Ends
+    counts: Ends
+    figures: Ends
+    below: Booleans | None
+    deviations: Ends
+    pooled: Ends
+
+
+class Spreads:
+    """Statistic of means and standard deviations of the values that are not missing.
+
+    The figures are in this order:
+
+    - the means of the lines, which are between 0 and 1 as fractions of their widths,
+    - the standard deviations of the numbers,
+    - their pooled standard deviations within the groups,
+    - the standard deviations by group of the numbers whose square is a column.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the rows.
+
+    lines : sequence of Line, length p
+        All lines. The numbers are the lines with the statistic ``mean``.
+
+    unit : ndarray, shape (d,)
+        Form that is 1 in each row.
+
+    groups : ndarray, shape (d, g)
+        Forms of the groups.
+
+    """
+
+    def __init__(self, schema: Schema, lines: list[Line], unit: Vector, groups: Matrix) -> None:
+        numbers = [line for line in lines if line.statistic == "mean"]
+        self.names = [line.column for line in numbers]
+        columns = [_numeric(schema, name) for name in self.names]
+        place = {feature.name: j for j, feature in enumerate(schema.features)}
+        self._at = [place[name] for name in self.names]
+        self._half_ranges = np.array([column.half_range for column in columns])
+        self._present = _stacked(_forms(numbers, 1), len(unit))
+        self._unit, self._groups = unit, groups
+        self._tops, self._bottoms = (_stacked(_forms(lines, side), len(unit)) for side in (0, 1))
+        self.squares = _squares(schema, self.names)
+        self._values = _values(schema, list(self.squares), unit, place)
+        self._square_values = _values(schema, list(self.squares.values()), unit, place)
+        self._square_limits = [_numeric(schema, name) for name in self.squares]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        own, within = self._deviations(matrices)
+        sums = matrices @ self._unit
+        means = shares_of(sums @ self._tops, sums @ self._bottoms)
+        parts = [means, own, within, self._of_squares(matrices)]
+        return np.concatenate([part.reshape(len(matrices), -1) for part in parts], axis=1)
+
+    def split(self, values: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+        """Split one vector of figures into the four kinds. The last has the shape (s, g)."""
+        lines, numbers = self._tops.shape[1], len(self.names)
+        at = np.cumsum([lines, numbers, numbers])
+        means, own, within, by_group = np.split(values, at)
+        return means, own, within, by_group.reshape(len(self.squares), self._groups.shape[1])
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        squares = [[one.half_range] * self._groups.shape[1] for one in self._square_limits]
+        most = [np.ones(self._tops.shape[1]), self._half_ranges, self._half_ranges]
+        return 0.0, np.concatenate([*most, np.ravel(squares)])
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        return None
+
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
+        return values
+
+    def _deviations(self, matrices: Array) -> tuple[Array, Array]:
+        """Return the standard deviations, and the pooled ones within the groups."""
+        sums, squares = matrices[:, :, self._at], matrices[:, self._at, self._at]
+        counts = (matrices @ self._unit) @ self._present
+        counts = np.where(counts > 0, counts, np.nan)
+        totals = sums.transpose(0, 2, 1) @ self._unit
+        own = squares / counts - (totals / counts) ** 2
+        tops = self._groups.T @ sums
+        bottoms = self._groups.T @ matrices @ self._present
+        between = np.where(bottoms > 0, tops**2 / np.where(bottoms > 0, bottoms, 1.0), 0.0)
+        within = (squares - between.sum(axis=1)) / counts
+        return _roots(own) * self._half_ranges, _roots(within) * self._half_ranges
+
+    def _of_squares(self, matrices: Array) -> Array:
+        """Return the (b, s, g) standard deviations by group from the squares of numbers."""
+        means = [self._means(matrices, forms) for forms in (self._values, self._square_values)]
+        return _roots(means[1] - means[0] ** 2)
+
+    def _means(self, matrices: Array, forms: tuple[Matrix, Matrix]) -> Array:
+        tops, bottoms = (self._groups.T @ matrices @ form for form in forms)
+        return shares_of(tops, bottoms).transpose(0, 2, 1)
+
+
+def group_figures(
+    release: Release,
+    by: str | None,
+    level: float,
+    sampling: bool,
+    generator: np.random.Generator | None,
+) -> GroupFigures:
+    """Compute the figures of Table 1.
+
+    Parameters
+    ----------
+    release : Release
+        Release with an intercept.
+
+    by : str or None
+        Column of the groups.
+
+    level : float
+        Nominal coverage of each interval.
+
+    sampling : bool
+        Include the sampling error.
+
+    generator : numpy.random.Generator or None
+        Random numbers for the simulation of the noise.
+
+    Returns
+    -------
+    GroupFigures
+        Figures of all rows and of each group.
+
+    """
+    made = _Computation(release, by, level, sampling, reading_generator(generator))
+    return made.found()
+
+
+class _Computation:
+    """Computation of the figures of p lines and g groups, of which the first is all rows.
+
+    The arguments are the arguments of `group_figures`.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        by: str | None,
+        level: float,
+        sampling: bool,
+        draws: np.random.Generator,
+    ) -> None:
+        self._release, self._level, self._sampling, self._draws = release, level, sampling, draws
+        columns = self._columns = Columns(release)
+        self._groups = [Parts("", (ALL,), columns.unit[:, None])]
+        self._groups += [] if by is None else [grouping(columns, by)]
+        self._names = tuple(label for parts in self._groups for label in parts.labels)
+        self._lines = [
+            line
+            for name in release.schema.encoded_columns
+            if name != by
+            for line in _lines(columns, name)
+        ]
+        forms = self._groups[-1].forms
+        self._spreads = Spreads(release.schema, self._lines, columns.unit, forms)
+        self._shows = shown_unasked(release)
+
+    def found(self) -> GroupFigures:
+        means, flags, own, within, by_group = self._overall()
+        sizes, ratio, size_noise = self._estimates()
+        deviations = self._deviations(own, by_group)
+        figures = self._figures(ratio, means, within.value, deviations.value)
+        counted = np.array([line.statistic == "mean" for line in self._lines], bool)[:, None]
+        counts = np.where(counted, ratio.bottom, ratio.top)
+        variances = np.where(counted, ratio.bottom_variance, ratio.top_variance)
+        below = None
+        if self._shows and flags is not None:
+            below = too_uncertain(ratio.noise, 1.0) | flags[:, None]
+            below[:, 0] = flags
+        named = [name in (OTHER_LABEL, MISSING_LABEL) for name in self._names]
+        groups = np.flatnonzero(~(np.array(named) & below_noise(sizes, size_noise)))
+        others = np.array([line.is_other for line in self._lines], bool)
+        kept = np.flatnonzero(~(others & below_noise(counts[:, 0], np.sqrt(variances[:, 0]))))
+        at = np.ix_(kept, groups)
+        return GroupFigures(
+            [self._lines[j] for j in kept],
+            tuple(self._names[j] for j in groups),
+            self._counted(sizes, size_noise**2).only(groups),
+            self._counted(counts, variances).only(at),
+            figures.only(at),
+            None if below is None else below[at],
+            self._of_flags(deviations, figures).only(at),
+            self._of_numbers(within).only(kept),
+        )
+
+    def _estimates(self) -> tuple[Array, Ratio, Array]:
+        """Return the sizes of the groups, the ratios of the lines and the noise of the sizes."""
+        columns, lines = self._columns, self._lines
+        sizes = [columns.count]
+        tables: dict[str, Matrix] = {}
+        for parts in self._groups[1:]:
+            totals = parts.forms.T @ columns.moment @ columns.unit
+            sizes += nearest_shares(totals, max(float(totals.sum()), 0.0)).tolist()
+        for line in lines:
+            if line.column not in tables:
+                found = [columns.joint_counts(one, line.parts) for one in self._groups]
+                tables[line.column] = np.vstack(found)
+        shape = (len(lines), len(sizes))
+        tops = [tables[line.column][:, list(line.top)].sum(axis=1) for line in lines]
+        bottoms = [tables[line.column][:, list(line.bottom)].sum(axis=1) for line in lines]
+        if not self._shows:
+            errors = np.zeros((1, 2 * len(lines) + 1, len(sizes)))
+        else:
+            asked = [columns.unit, *(form for side in (0, 1) for form in _forms(lines, side))]
+            forms = np.column_stack([parts.forms for parts in self._groups])
+            errors = joint_errors(self._release, np.column_stack(asked), forms, self._draws)
+        of_sizes, of_top, of_bottom = np.split(errors, [1, 1 + len(lines)], axis=1)
+        top, bottom = np.reshape(tops, shape), np.reshape(bottoms, shape)
+        ratio = Ratio.of(top, bottom, of_top, of_bottom)
+        return np.array(sizes), ratio, np.sqrt(np.mean(of_sizes[:, 0] ** 2, axis=0))
+
+    def _overall(self) -> tuple[Ends, Booleans | None, Ends, Ends, Ends]:
+        """Return the figures of all rows, flags, and the standard deviations of the numbers."""
+        release, spreads = self._release, self._spreads
+        values = list(spreads.split(spreads.values(release, self._columns.moment[None])[0]))
+        released = Estimate.of(release).deviations
+        for at, line in enumerate(self._lines):
+            if line.variable is not None and not line.observed:
+                values[0][at] = (release.mean()[line.variable] - line.low) / line.width
+        numbers = [line for line in self._lines if line.statistic == "mean"]
+        for at, line in enumerate(numbers):
+            if line.variable is not None and not line.observed:
+                values[1][at] = released[line.variable]
+        values[2] = np.fmin(np.where(np.isnan(values[2]), values[1], values[2]), values[1])
+        if not self._shows:
+            ends = [Ends.around(one, None) for one in values]
+            return ends[0], None, ends[1], ends[2], ends[3]
+        asked: list[Statistic] = [Means(), spreads]
+        means, others = several_intervals(
+            release, asked, self._level, self._sampling, generator=self._draws
+        )
+        low, high = spreads.split(others.low), spreads.split(others.high)
+        triples = zip(values, low, high, strict=True)
+        ends = [Ends.around(one, (first, last)) for one, first, last in triples]
+        return self._with_means(ends[0], means), self._flags(means), ends[1], ends[2], ends[3]
+
+    def _with_means(self, figures: Ends, means: Intervals) -> Ends:
+        """Return the figures with the intervals of the released means, where they are the same."""
+        low, high = figures.lower.copy(), figures.upper.copy()
+        for at, line in enumerate(self._lines):
+            if line.variable is not None and not line.observed:
+                for ends, found in ((low, means.low), (high, means.high)):
+                    ends[at] = (found[line.variable] - line.low) / line.width
+        return Ends.around(figures.value, (low, high))
+
+    def _flags(self, means: Intervals) -> Booleans:
+        """Return True for each line whose mean in all rows is below the noise level, shape (p,)."""
+        flags = [
+            line.variable is not None and bool(means.below_noise[line.variable])
+            for line in self._lines
+        ]
+        return np.array(flags, bool)
+
+    def _deviations(self, own: Ends, by_group: Ends) -> Ends:
+        """Return the standard deviations by line and group, with NaN if they are unknown."""
+        names = [line.name for line in self._lines]
+        found = Ends(*np.full((3, len(names), len(self._names)), np.nan))
+        for ends, of_all, of_groups in zip(found, own, by_group, strict=True):
+            for at, name in enumerate(self._spreads.names):
+                ends[names.index(name), 0] = of_all[at]
+            for at, name in enumerate(self._spreads.squares if len(self._groups) > 1 else ()):
+                ends[names.index(name), 1:] = of_groups[at]
+        return found
+
+    def _figures(self, ratio: Ratio, means: Ends, within: Vector, deviations: Matrix) -> Ends:
+        """Return the means and shares by line and group, in the units of the data."""
+        low, width = (
+            np.array([[getattr(line, name)] for line in self._lines]).reshape(-1, 1)
+            for name in ("low", "width")
+        )
+        spread = np.full((len(self._lines), 1), np.nan)
+        spread[[line.statistic == "mean" for line in self._lines], 0] = within
+        spread = np.where(np.isnan(deviations), spread, deviations) / width
+        ends = None
+        if self._shows:
+            ends = ratio.interval(self._level, spread**2, sampling=self._sampling)
+        found = Ends.around(ratio.value, ends)
+        for ends_, of_all in zip(found, means, strict=True):
+            ends_[:, 0] = of_all
+        return Ends(*(low + width * one for one in found))
+
+    def _counted(self, counts: Array, variances: Array) -> Ends:
+        """Return counts with intervals; with survey weights, sums of weights."""
+        ends = None
+        if self._shows:
+            total, sampling = self._columns.count, self._sampling
+            ends = count_interval(counts, variances, total, self._level, sampling=sampling)
+        weight = self._release.schema.weight
+        unit = 1.0 if weight is None else weight.maximum
+        return Ends(*(unit * one for one in Ends.around(counts, ends)))
+
+    def _of_flags(self, deviations: Ends, figures: Ends) -> Ends:
+        """Add the standard deviations of flags, which follow from their shares."""
+        for at, line in enumerate(self._lines):
+            if line.statistic == "share" and line.name == line.column:
+                found = _of_shares(*(one[at] for one in figures))
+                for ends, one in zip(deviations, found, strict=True):
+                    ends[at] = one
+        return deviations
+
+    def _of_numbers(self, within: Ends) -> Ends:
+        """Return the pooled standard deviations by line, with NaN for shares."""
+        numbers = [line.statistic == "mean" for line in self._lines]
+        found = Ends(*np.full((3, len(numbers)), np.nan))
+        for ends, one in zip(found, within, strict=True):
+            ends[numbers] = one
+        return found
+
+
+def _lines(columns: Columns, name: str) -> list[Line]:
+    """Return the lines of a column."""
+    column, parts = columns.release.schema.encoded_columns[name], columns.parts(name)
+    place = {feature: j for j, feature in enumerate(columns.release.columns)}
+    every = tuple(range(len(parts.labels)))
+    if isinstance(column, Categorical):
+        return [
+            Line(one, name, parts, (at,), every, variable=place.get(one))
+            for at, one in enumerate(f"{name}={label}" for label in parts.labels)
+        ]
+    statistic: Literal["mean", "share"] = "share" if column.reading == "flag" else "mean"
+    limits = column.lower, column.upper - column.lower
+    observed = column.missing == "level"
+    own = Line(name, name, parts, (1,), (0, 1), statistic, *limits, place[name], observed)
+    if not observed:
+        return [own]
+    one = f"{name}={MISSING_LABEL}"
+    return [own, Line(one, name, parts, (2,), every, variable=place[one])]
+
+
+def _forms(lines: list[Line], side: int) -> list[Vector]:
+    """Return the forms of the numerators (0) or of the denominators (1) of the lines."""
+    return [line.forms()[side] for line in lines]
+
+
+def _numeric(schema: Schema, name: str) -> Numeric:
+    """Return a numeric column."""
+    column = schema.encoded_columns[name]
+    if not isinstance(column, Numeric):
+        raise TypeError(f"the column {name!r} is not numeric")
+    return column
+
+
+def _squares(schema: Schema, names: list[str]) -> dict[str, str]:
+    """Return the column of the square of each number, if the schema derives one."""
+    found = {}
+    for name, column in schema.encoded_columns.items():
+        if isinstance(column, Derived) and column.formula.log is None:
+            one, other = column.formula.parents
+            if one == other and one in names and _numeric(schema, one).missing != "midpoint":
+                found[one] = name
+    return found
+
+
+def _values(
+    schema: Schema, names: list[str], unit: Vector, place: dict[str, int]
+) -> tuple[Matrix, Matrix]:
+    """Return the forms of values in the units of the data, and of the cells that are present."""
+    values, present = [], []
+    for name in names:
+        column, here = _numeric(schema, name), unit.copy()
+        if column.has_indicator:
+            here[place[f"{name}={MISSING_LABEL}"]] -= 1.0
+        value = column.midpoint * here
+        value[place[name]] += column.half_range
+        values.append(value)
+        present.append(here)
+    return _stacked(values, len(unit)), _stacked(present, len(unit))
+
+
+def _stacked(forms: list[Vector], order: int) -> Matrix:
+    """Return forms as the columns of a matrix with `order` rows."""
+    return np.reshape(forms, (len(forms), order)).T
+
+
+def _roots(variances: Array) -> Array:
+    """Return square roots, with 0 for negative variances."""
+    return np.sqrt(np.maximum(variances, 0.0))
+
+
+def _of_shares(value: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
+    """Return the standard deviations of indicators with these shares, and their intervals."""
+    found, first, last = (
+        np.sqrt(np.clip(one * (1 - one), 0.0, None)) for one in (value, low, high)
+    )
+    largest = np.where((low <= 0.5) & (high >= 0.5), 0.5, np.maximum(first, last))
+    return found, np.minimum(first, last), largest
