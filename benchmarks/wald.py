@@ -15,6 +15,9 @@ script counts how often tests at the 5% level find an effect:
 - the plain Wald test with `OLS.vcov`, in every fourth release;
 - the F test of version 0.1, which ignores the privacy noise. This test is the control.
 
+The simulated errors are new for each release. With equal draws, as by default, the sizes of a cell
+would have a common error.
+
 `ols` refuses a release whose denoised matrix is 0. Sizes exclude such releases.
 
 **Size beside an effect.** A quarter as many releases have one feature that explains 30% of the
@@ -96,7 +99,7 @@ class Cell:
         table = self.table(seed)
         made = dpcov.release(table, lower=-1, upper=1, epsilon=self.epsilon, seed=seed)
         try:
-            fit = dpcov.ols(made, "x0")
+            fit = dpcov.ols(made, "x0", generator=np.random.default_rng(seed))
         except dpcov.errors.ReleaseError:
             return {"seed": seed}
         found: Row = {

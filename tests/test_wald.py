@@ -20,6 +20,7 @@ from dpcov.errors import ReleaseError
 from statistical.checks import PASSES, REJECTED
 
 NAMES = ("(intercept)", "x0", "x1")
+ERRORS = np.random.default_rng(0).standard_normal((8, 2))
 FILE = Path(__file__).with_name("data") / "0.2.0" / "auto-zcdp.json"
 REPEATS, SIZE_REPEATS, STRONG = 120, 200, 0.5
 GOLDEN = [
@@ -174,17 +175,17 @@ def test_a_hypothesis_that_cannot_be_tested_is_refused(asked, values, message: s
 
 def test_too_many_coefficients_for_the_draws_are_not_tested() -> None:
     asked = Hypothesis.asked(NAMES, None, None)
-    step = Step(asked, np.ones(2), np.eye(2), np.eye(2), 7, 100.0)
+    step = Step(asked, np.ones(2), ERRORS[:7], np.eye(2), 100.0)
     found = step.test()
     assert np.isnan(found.statistic)
     assert np.isnan(found.p_value)
     assert found.words.startswith("No Wald test: a joint test of 2 coefficients")
-    assert replace(step, draws=8).test().p_value < 1  # control
+    assert replace(step, effects=ERRORS).test().p_value < 1  # control
 
 
 def test_errors_that_are_unknown_find_nothing() -> None:
     asked = Hypothesis.asked(NAMES, None, None)
-    step = Step(asked, np.ones(2), np.full((2, 2), np.nan), np.eye(2), 300, 100.0)
+    step = Step(asked, np.ones(2), np.full((300, 2), np.nan), np.eye(2), 100.0)
     assert (step.test().statistic, step.test().p_value) == (0.0, 1.0)
 
 
@@ -195,12 +196,29 @@ def test_the_distribution_accounts_for_both_sources_of_error() -> None:
     draws, few, truth = 40, [], []
     for _ in range(2000):
         errors = generator.standard_normal((draws, 5))
-        noise, step = errors.T @ errors / draws, generator.standard_normal(5)
-        found = Step(asked, step, noise, 0 * noise, draws, 1e6).test()
+        step = generator.standard_normal(5)
+        found = Step(asked, step, errors, np.zeros((5, 5)), 1e6).test()
         few.append(found.p_value)
         truth.append(stats.chi2.sf(found.statistic, 5))
     assert stats.kstest(few, "uniform").pvalue > PASSES
     assert stats.kstest(truth, "uniform").pvalue < REJECTED  # control: known covariance assumed
+
+
+def test_the_distribution_accounts_for_long_tails() -> None:
+    """Errors of which all coordinates are large together have a multivariate t distribution."""
+    generator = np.random.default_rng(1)
+    asked = Hypothesis.selecting(5, range(5), "all")
+
+    def drawn(count: int) -> np.ndarray:
+        scales = np.sqrt(8 / generator.chisquare(10, count))  # so that variances are 1
+        return generator.standard_normal((count, 5)) * scales[:, None]
+
+    errors, zeros = drawn(4000), np.zeros((5, 5))
+    tests = [Step(asked, one, errors, zeros, 1e6).test() for one in drawn(2000)]
+    found = sum(test.p_value < 0.01 for test in tests)
+    plain = sum(stats.chi2.sf(test.statistic, 5) < 0.01 for test in tests)
+    assert stats.binomtest(found, len(tests), 0.01).pvalue > PASSES
+    assert stats.binomtest(plain, len(tests), 0.01).pvalue < REJECTED  # control: normal errors
 
 
 def rejections(found: list[dpcov.analysis.ols.OLS]) -> tuple[int, int]:

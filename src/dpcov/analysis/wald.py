@@ -23,17 +23,24 @@ noise level. If all effects are 0, b0 contains
 the intercept only, and the errors E do not enter at all. Without noise, s is R b - r and the
 statistic equals the Wald statistic of classical least squares.
 
-Two distributions approximate the test statistic. The sampling covariance has an estimated factor,
-which gives an F distribution with q and n - k - 1 degrees of freedom. The noise covariance comes
-from B simulated errors, which gives Hotelling's distribution: q B / (B - q + 1) times an F
+Three corrections give the distribution of the statistic. The sampling covariance has an estimated
+factor, which gives an F distribution with q and n - k - 1 degrees of freedom. The noise covariance
+comes from B simulated errors, which gives Hotelling's distribution: q B / (B - q + 1) times an F
 distribution with q and B - q + 1 degrees of freedom. Let w be the fraction of the noise in V0, the
 mean eigenvalue of inv(V0) times the noise covariance. The test uses Satterthwaite's approximation
 1/f = w^2 / (B - q + 1) + (1 - w)^2 / (n - k - 1) for the denominator.
 
+The noise has longer tails than a normal distribution, and its entries are large together. Mardia's
+kurtosis of the simulated errors e of s is the mean of (e' inv(V0) e)^2. Its value for normal errors
+is subtracted; the difference is q (q + 2) times the excess x. A multivariate t distribution with
+g = 4 + 2 / x degrees of freedom and covariance V0 has the same excess. The test therefore adds 1/g
+to 1/f, and multiplies the F distribution by (g - 2) / g.
+
 Sources: J. Neyman, Optimal asymptotic tests of composite statistical hypotheses (1959), for tests
 that nuisance parameters do not change; T. W. Anderson and H. Rubin, Annals of Mathematical
 Statistics 20 (1949), for errors under the hypothesis; H. Hotelling, Annals of Mathematical
-Statistics 2 (1931); F. E. Satterthwaite, Biometrics Bulletin 2 (1946).
+Statistics 2 (1931); F. E. Satterthwaite, Biometrics Bulletin 2 (1946); K. V. Mardia, Biometrika 57
+(1970).
 """
 
 from __future__ import annotations
@@ -418,9 +425,8 @@ class Fit:
         found = []
         for one, (step,), parts in zip(hypotheses, steps, moves, strict=True):
             effects = np.concatenate(parts)
-            noise = effects.T @ effects / max(len(effects), 1)
             sampling = one.of(one.of(self.sampling).T)
-            found.append(Step(one, step, noise, sampling, len(effects), self.degrees))
+            found.append(Step(one, step, effects, sampling, self.degrees))
         return found
 
 
@@ -448,14 +454,12 @@ class Step:
     step : ndarray, shape (q,)
         Estimate of R b - r.
 
-    noise : ndarray, shape (q, q)
-        Covariance of the step due to the noise and clipping, under the hypothesis.
+    effects : ndarray, shape (draws, q)
+        Simulated errors of the step due to the noise and clipping, under the hypothesis. There are
+        no draws if the release has no noise distribution.
 
     sampling : ndarray, shape (q, q)
         Sampling covariance of the step.
-
-    draws : int
-        Number of simulated errors behind `noise`.
 
     degrees : float
         Residual degrees of freedom behind `sampling`.
@@ -464,10 +468,19 @@ class Step:
 
     hypothesis: Hypothesis
     step: Vector
-    noise: Matrix
+    effects: Matrix
     sampling: Matrix
-    draws: int
     degrees: float
+
+    @property
+    def draws(self) -> int:
+        """Number of simulated errors."""
+        return len(self.effects)
+
+    @property
+    def noise(self) -> Matrix:
+        """Covariance of the step due to the noise and clipping, shape (q, q)."""
+        return np.asarray(self.effects.T @ self.effects / max(self.draws, 1))
 
     def test(self) -> WaldTest:
         """Return the Wald test of the hypothesis."""
@@ -481,16 +494,45 @@ class Step:
         scaled = self.step / scale
         related = total / np.outer(scale, scale)
         statistic = max(float(scaled @ np.linalg.solve(related, scaled)), 0.0)
-        noise = np.linalg.solve(related, self.noise / np.outer(scale, scale))
-        fraction = float(np.clip(np.trace(noise) / q, 0.0, 1.0)) if self.draws else 0.0
-        of_noise = self.draws - q + 1
-        inverse = (1 - fraction) ** 2 / self.degrees
-        factor = 1.0
+        inverse, factor = 1 / self.degrees, 1.0
         if self.draws:
-            inverse += fraction**2 / of_noise
-            factor += fraction**2 * (q - 1) / of_noise
+            inverse, factor = self._reference(related, self.effects / scale)
         p_value = float(scipy.special.fdtrc(q, 1 / inverse, statistic / (q * factor)))
         return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
+
+    def _reference(self, total: Matrix, effects: Matrix) -> tuple[float, float]:
+        """Return the F distribution of the statistic, divided by q.
+
+        Parameters
+        ----------
+        total : ndarray, shape (q, q)
+            Covariance of the step.
+
+        effects : ndarray, shape (draws, q)
+            Simulated errors of the step.
+
+        Returns
+        -------
+        inverse : float
+            1 divided by the denominator degrees of freedom.
+
+        factor : float
+            Factor of the F distribution.
+
+        """
+        draws, q = effects.shape
+        solved = np.linalg.solve(total, effects.T)
+        noise = solved @ effects / draws
+        fraction = float(np.clip(np.trace(noise) / q, 0.0, 1.0))
+        of_noise = draws - q + 1
+        inverse = fraction**2 / of_noise + (1 - fraction) ** 2 / self.degrees
+        factor = 1 + fraction**2 * (q - 1) / of_noise
+        squares = np.sum(effects.T * solved, axis=0) ** 2
+        normal = (np.trace(noise) ** 2 + 2 * np.sum(noise * noise.T)) * (draws - 1) / (draws + 1)
+        excess = max(float(np.mean(squares) - normal), 0.0) / (q * (q + 2))
+        # A t distribution with 4 + 2 / excess degrees of freedom has this kurtosis.
+        tail = excess / (4 * excess + 2)
+        return inverse + tail, factor * (1 - 2 * tail)
 
 
 @dataclass(frozen=True, slots=True)
