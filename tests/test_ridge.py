@@ -37,6 +37,7 @@ from dpcov.analysis.pca import _leading
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.estimate import Estimate
 from rounds_for_tests import changed
 
 if TYPE_CHECKING:
@@ -397,7 +398,7 @@ def hidden_by_noise(made: Release, penalty: Penalty) -> float:
     features = made.schema.features
     to = [feature.column for feature in features].index("y")
     at = [j for j in range(len(features)) if j != to]
-    entries, _ = choice._noise(made, [to], at, simulation_generator(1))
+    entries, _ = choice._noise(Estimate.of(made), [to], at, simulation_generator(1))
     weights = Problem.of(made, [to], at, penalty).weights
     return (
         choice.UNDETECTED_VARIANCE * made.lattice.dimension**0.5 * entries / float(weights.mean())
