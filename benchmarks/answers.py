@@ -125,7 +125,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=REPEATS, help="releases in each cell")
     repeats = parser.parse_args().repeats
-    kept = Kept("answers.json", f'make bench NAME=answers ARGS="--repeats {repeats}"')
+    options = "" if repeats == REPEATS else f' ARGS="--repeats {repeats}"'
+    kept = Kept("answers.json", f"make bench NAME=answers{options}")
     cells = {(row["n"], row["epsilon"], row["releases"]) for row in kept.go_on()}
     for count, epsilon in product(COUNTS, EPSILONS):
         if (count, epsilon, repeats) in cells:
