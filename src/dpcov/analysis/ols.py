@@ -162,12 +162,6 @@ class OLS(Result):
     formula_notes : tuple of str
         Sentences about the reference levels and squares of a formula.
 
-    f : float
-        NaN, with a `FutureWarning`.
-
-    f_p_value : float
-        NaN, with a `FutureWarning`.
-
     See Also
     --------
     dpcov.ols : Fit by least squares.

@@ -80,7 +80,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    bounds : tuple (lower, upper), or dict of tuples by column name
+    bounds : tuple of two bounds, or dict of tuples by column name
         Public bounds: one number, or one number for each column. Required. A value outside the
         bounds counts as the nearer bound. A list of rows needs one bound for each column, or
         `n_features`.

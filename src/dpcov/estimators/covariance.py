@@ -174,7 +174,7 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
     Parameters
     ----------
-    bounds : tuple (lower, upper), or dict of tuples by column name
+    bounds : tuple of two bounds, or dict of tuples by column name
         Public bounds: one number, or one number for each column. Required. Never compute the bounds
         from the data.
 

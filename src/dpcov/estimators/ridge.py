@@ -33,11 +33,11 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    bounds : tuple (lower, upper), or dict of tuples by column name
+    bounds : tuple of two bounds, or dict of tuples by column name
         Public bounds: one number, or one number for each column. Required. Never compute the bounds
         from the data.
 
-    target_bounds : tuple (lower, upper), or dict of tuples by target name
+    target_bounds : tuple of two bounds, or dict of tuples by target name
         Public bounds of the target: one number, or one number for each target. Required.
 
     missing : {'midpoint', 'pairwise', 'none'}, default 'midpoint'
