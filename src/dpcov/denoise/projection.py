@@ -31,10 +31,30 @@ def onto_simplex(values: Vector, total: float) -> Vector:
     """
     if total <= 0:
         return np.zeros_like(values)
-    descending = np.sort(values)[::-1]
-    taus = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
-    tau = taus[max(int(np.count_nonzero(descending > taus)) - 1, 0)]
-    return np.maximum(values - tau, 0.0)
+    return np.maximum(values - simplex_offsets(values[None], np.array([total]))[0], 0.0)
+
+
+def simplex_offsets(rows: Matrix, totals: Vector) -> Vector:
+    """Return the offset of each row, so that max(row - offset, 0) has the given sum.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (k, d)
+        Any rows.
+
+    totals : ndarray, shape (k,)
+        Sum of each row after the change, of at least 0.
+
+    Returns
+    -------
+    ndarray, shape (k,)
+        Offsets.
+
+    """
+    descending = -np.sort(-rows, axis=1)
+    offsets = (np.cumsum(descending, axis=1) - totals[:, None]) / np.arange(1, rows.shape[1] + 1)
+    kept = np.maximum(np.count_nonzero(descending > offsets, axis=1), 1)
+    return np.asarray(np.take_along_axis(offsets, kept[:, None] - 1, axis=1)[:, 0])
 
 
 def project(matrix: Matrix, trace: float | None, largest: float = np.inf) -> Matrix:

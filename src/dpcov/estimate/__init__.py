@@ -367,7 +367,12 @@ class Estimate:
         schema = self.record.schema
         if not missing.has_gaps(schema):
             return np.zeros(len(schema.variables), bool)
-        return np.asarray(np.diag(self.rows) < missing.least_rows(self.record))
+        return np.asarray(np.diag(self.rows) < self._least_rows)
+
+    @cached_property
+    def _least_rows(self) -> float:
+        """Largest number of rows of a variable that noise alone can show."""
+        return missing.least_rows(self.record)
 
     def fewest_rows(self, at: Sequence[int]) -> float:
         """Return the smallest number of rows that have any two of these variables.
@@ -420,7 +425,7 @@ class Estimate:
         schema, t = self.record.schema, self.record.intercept()
         if not missing.has_gaps(schema):
             return moments
-        return missing.complete_moments(schema, moments, t, least=missing.least_rows(self.record))
+        return missing.complete_moments(schema, moments, t, least=self._least_rows)
 
     def complete_errors(self, errors: Array) -> Array:
         """Convert errors of a second moment to errors of the `complete` one, to first order.

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.denoise.projection import simplex_offsets
 from dpcov.rows.schema import Categorical, Numeric
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction 
 MIN_DIVISOR = 1e-300  # Smallest divisor.
 OTHER_LABEL = "(other or missing)"
 MIN_FULL_SUM = 1 - 1e-12  # Smallest sum of shares that leaves no row without a level.
-# Largest number of alternating steps to a table, and largest error of its margins at the end, as a
-# fraction of the total.
+# Limits of the search for a table: the largest number of steps, and the largest error of a sum of a
+# row, as a fraction of the total.
 MAX_TABLE_STEPS, MARGIN_ERROR_FRACTION = 500, 1e-12
 
 
@@ -186,10 +187,10 @@ def nearest_table(counts: Matrix, rows: Vector, columns: Vector) -> Matrix:
 
     Notes
     -----
-    The solution is max(counts + u_i + v_j, 0). The function changes u and v in turn, so that the
-    rows and then the columns have their sums. This is coordinate ascent on the dual problem, which
-    converges because the dual is concave and differentiable. At the end, the rounding of
-    Altschuler, Weed and Rigollet (2017, algorithm 2) makes the margins exact.
+    The solution is max(counts + u_i + v_j, 0). Each step first changes u until the rows have their
+    sums. It then changes v until the columns have their sums. This is coordinate ascent on the dual
+    problem. It converges because the dual is concave and differentiable. At the end, the rounding
+    of Altschuler, Weed and Rigollet (2017, algorithm 2) makes the margins exact.
 
     """
     total = float(rows.sum())
@@ -198,8 +199,8 @@ def nearest_table(counts: Matrix, rows: Vector, columns: Vector) -> Matrix:
     moved = np.asarray(counts, np.float64)
     found = moved
     for _ in range(MAX_TABLE_STEPS):
-        moved = moved - _excess(moved, rows)[:, None]
-        moved = moved - _excess(moved.T, columns)
+        moved = moved - simplex_offsets(moved, rows)[:, None]
+        moved = moved - simplex_offsets(moved.T, columns)
         found = np.maximum(moved, 0.0)
         if np.abs(found.sum(axis=1) - rows).max() <= MARGIN_ERROR_FRACTION * total:
             break
@@ -215,14 +216,6 @@ def nearest_table(counts: Matrix, rows: Vector, columns: Vector) -> Matrix:
 def _factors(sums: Vector, largest: Vector) -> Vector:
     """Return factors of at most 1, so that no sum is above its largest value."""
     return np.minimum(largest / np.maximum(sums, MIN_DIVISOR), 1.0)
-
-
-def _excess(rows: Matrix, sums: Vector) -> Vector:
-    """Return e such that the positive parts of each row minus its e have the given sum."""
-    ordered = -np.sort(-rows, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - sums[:, None]) / np.arange(1, rows.shape[1] + 1)
-    kept = np.maximum(np.count_nonzero(ordered > excess, axis=1), 1)
-    return np.asarray(np.take_along_axis(excess, kept[:, None] - 1, axis=1)[:, 0])
 
 
 def _differs(covariance: Matrix, blocks: Sequence[tuple[Integers, Matrix]]) -> bool:
