@@ -247,7 +247,7 @@ def prepare_rows(rows: Rows, request: Request, described: About) -> PreparedRele
     if relation == Neighbors.REPLACE_ONE:
         rows.require_countable()
     ledger = request.opened_ledger
-    with_mu = request.needs_mu
+    with_mu = request.needs_mu(ledger)
     mechanism, reason, laws = _chosen(rows, request, with_mu)
     require_answerable(mechanism, rows)
     per_row = units_per_row(rows.schema)

@@ -684,7 +684,7 @@ def plan(
     if guess is not None:
         warn_of_former_name("guess", "assumptions", depth=2)
     supposed = assumptions or guess or Assumptions()
-    with_mu = request.needs_mu
+    with_mu = request.needs_mu(request.opened_ledger)
     planner = _Planner(declared, relation, supposed, target, goal, denoise, with_mu)
     trials = planner.trials(int(rows))
     predictions, others = [], []
