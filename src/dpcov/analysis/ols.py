@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import RULE_TEXT
+from dpcov.analysis.below_noise import sentence_of_names
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import stated
@@ -263,10 +263,7 @@ class OLS(Result):
                 "classical formula", "simulated, at least the classical formula"
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
-        names = [name for name, flagged in zip(self.names, below, strict=True) if flagged]
-        warning = (
-            (f"Below the noise level, because {RULE_TEXT}: {', '.join(names)}.",) if names else ()
-        )
+        warning = sentence_of_names(below, self.names)
         notes = facts, *self.formula_notes, self.wald.words, covers
         return *notes, *self.assumed, *self.tail, *warning
 
@@ -469,16 +466,16 @@ class OLS(Result):
 
         """
         asked = Hypothesis.asked(self.names, hypothesis, values)
-        return self.fit.tests([asked])[0]
+        return self.fit.steps([asked])[0].test()
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
 
     def document(self) -> dict[str, Any]:
         sentences = self.assumed + self.tail
-        told = {"assumed": sentences} if sentences else {}
+        assumed = {"assumed": sentences} if sentences else {}
         test = {"wald": self.wald.document()}
-        return {"target": self.model.target, **Result.document(self), **test, **told}
+        return {"target": self.model.target, **Result.document(self), **test, **assumed}
 
 
 @command(
@@ -623,11 +620,12 @@ def ols(
     names = names_of(release, at)
     terms = (INTERCEPT_NAME, *asked.names(names))
     joint, t, p_values = _tests(fit, terms, coefficients, privacy)
+    wald = joint.test()
     residual_deviation = float(np.sqrt(residual)) * unit
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
     own, factors = _intervals_of_figures(
-        joint, relative, float(explained), of_figures, bias, rows, level
+        joint, wald, relative, float(explained), of_figures, bias, rows, level
     )
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -654,7 +652,7 @@ def ols(
         r_squared_interval=own,
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
-        wald=joint.test(),
+        wald=wald,
         fit=fit,
         assumed=estimate.assumptions,
         tail=tail_warnings(release),
@@ -694,6 +692,7 @@ def _tests(
 
 def _intervals_of_figures(
     joint: Step,
+    wald: WaldTest,
     relative: Matrix,
     explained: float,
     deviations: Vector,
@@ -713,6 +712,9 @@ def _intervals_of_figures(
     ----------
     joint : Step
         Newton step of the joint hypothesis.
+
+    wald : WaldTest
+        Test of the joint hypothesis.
 
     relative : ndarray, shape (k, k)
         Covariance of the features, divided by the variance of the target.
@@ -752,7 +754,7 @@ def _intervals_of_figures(
     sampled = 4 * explained * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
-    if not joint.test().p_value <= 1 - level:  # no test counts as no effect
+    if not wald.p_value <= 1 - level:  # no test counts as no effect
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2

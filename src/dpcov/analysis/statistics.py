@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate.missing import complete_moments
+from dpcov.estimate.missing import DERIVATIVE_STEP, complete_moments
 from dpcov.published import record
 
 if TYPE_CHECKING:
@@ -99,6 +99,30 @@ class Stack:
         at = np.arange(variances.shape[1])
         correlations[:, at, at] = 1.0
         return correlations
+
+
+def first_order(values: Callable[[Array], Array], center: Array, errors: Array) -> Array:
+    """Return the first-order effects of errors on figures.
+
+    Parameters
+    ----------
+    values : callable
+        Function from (b, d, d) second moments to (b, ...) figures.
+
+    center : ndarray, shape (d, d)
+        Second moment without errors.
+
+    errors : ndarray, shape (b, d, d)
+        Errors of the second moment.
+
+    Returns
+    -------
+    ndarray, shape (b, ...)
+        Directional derivatives of the figures, by a central difference.
+
+    """
+    after, before = (values(center + side * DERIVATIVE_STEP * errors) for side in (1, -1))
+    return np.asarray((after - before) / (2 * DERIVATIVE_STEP))
 
 
 class _Plain:

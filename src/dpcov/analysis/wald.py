@@ -4,7 +4,7 @@ A plain Wald test uses the covariance V of the coefficients at their estimate b.
 contains the errors of the features' variances, multiplied by b. If the noise is large, b is itself
 mostly noise, so the product counts the noise twice. The plain test then finds too few effects.
 
-`Fit.tests` uses the errors under the hypothesis instead. Let H and h be the second moments of the
+`Fit.steps` uses the errors under the hypothesis instead. Let H and h be the second moments of the
 features with themselves and with the target, so that H b = h. The features include the constant 1.
 The hypothesis is R b = r.
 
@@ -17,11 +17,11 @@ The hypothesis is R b = r.
 4. The statistic is s' inv(V0) s.
 
 An error of b0 does not change s to first order, because R inv(H) (h - H b0) has derivative 0 along
-all b0 with R b0 = r. The same holds for an error of H in R inv(H), because h - H b0 is 0 under the
-hypothesis. The test therefore keeps its size even if the variances of the features are near the
-noise level. If all effects are 0, b0 contains
-the intercept only, and the errors E do not enter at all. Without noise, s is R b - r and the
-statistic equals the Wald statistic of classical least squares.
+all b0 with R b0 = r. An error of H in R inv(H) does not change s either, because h - H b0 is 0
+under the hypothesis. The test therefore keeps its size even if the variances of the features are
+near the noise level. If all effects are 0, b0 contains the intercept only, and the errors E do not
+enter at all. Without noise, s is R b - r and the statistic equals the Wald statistic of classical
+least squares.
 
 Three corrections give the distribution of the statistic. The sampling covariance has an estimated
 factor, which gives an F distribution with q and n - k - 1 degrees of freedom. The noise covariance
@@ -31,10 +31,10 @@ mean eigenvalue of inv(V0) times the noise covariance. The test uses Satterthwai
 1/f = w^2 / (B - q + 1) + (1 - w)^2 / (n - k - 1) for the denominator.
 
 The noise has longer tails than a normal distribution, and its entries are large together. Mardia's
-kurtosis of the simulated errors e of s is the mean of (e' inv(V0) e)^2. Its value for normal errors
-is subtracted; the difference is q (q + 2) times the excess x. A multivariate t distribution with
-g = 4 + 2 / x degrees of freedom and covariance V0 has the same excess. The test therefore adds 1/g
-to 1/f, and multiplies the F distribution by (g - 2) / g.
+kurtosis of the simulated errors e of s is the mean of (e' inv(V0) e)^2. The test subtracts the
+kurtosis of normal errors. The difference is q (q + 2) times the excess x. A multivariate t
+distribution with g = 4 + 2 / x degrees of freedom and covariance V0 has the same excess. The test
+therefore adds 1/g to 1/f, and multiplies the F distribution by (g - 2) / g.
 
 Sources: J. Neyman, Optimal asymptotic tests of composite statistical hypotheses (1959), for tests
 that nuisance parameters do not change; T. W. Anderson and H. Rubin, Annals of Mathematical
@@ -48,18 +48,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from dpcov.analysis.intervals import INTERVAL_DRAWS
-from dpcov.analysis.statistics import Stack
+from dpcov.analysis.statistics import Stack, first_order
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.missing import DERIVATIVE_STEP
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
@@ -245,6 +245,96 @@ def _matrix(names: Sequence[str], asked: object) -> Matrix:
     return matrix
 
 
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Second moments of the constant 1, the features and the target, about the means of a fit.
+
+    Features and target are encoded, and the moments are means over rows. The coefficients of the
+    centered features are g, and the coefficients in the units of the data are `offset` + `map` g.
+
+    Attributes
+    ----------
+    release : Release
+        Release of the fit.
+
+    center : ndarray, shape (d, d)
+        Second moment of the fit.
+
+    to : int
+        Position of the target.
+
+    at : list of int
+        Positions of the features.
+
+    means : ndarray, shape (p,)
+        Means of the fit.
+
+    inverse : ndarray, shape (k + 1, k + 1)
+        Inverse of the moments of the constant and the features.
+
+    fitted : ndarray, shape (k + 1,)
+        Coefficients g of the fit.
+
+    map : ndarray, shape (k + 1, k + 1)
+        Coefficients in the units of the data for each unit of g.
+
+    offset : ndarray, shape (k + 1,)
+        Coefficients in the units of the data if g is 0.
+
+    """
+
+    release: Release
+    center: Matrix
+    to: int
+    at: list[int]
+    means: Vector
+    inverse: Matrix
+    fitted: Vector
+    map: Matrix
+    offset: Vector
+
+    @classmethod
+    def of(cls, release: Release, center: Matrix, to: int, at: list[int]) -> _Blocks:
+        stack = Stack.of(release, center[None])
+        covariance, means = stack.covariances[0], stack.means[0]
+        k = len(at)
+        inverse = np.zeros((k + 1, k + 1))
+        inverse[0, 0] = 1.0
+        inverse[1:, 1:] = np.linalg.inv(covariance[np.ix_(at, at)])
+        fitted = np.concatenate([[0.0], inverse[1:, 1:] @ covariance[at, to]])
+        scales, unit = release.scales[at], release.scales[to]
+        data_means = release.centers + release.scales * means
+        linear = np.zeros((k + 1, k + 1))
+        linear[0, 0] = unit
+        linear[1:, 1:] = np.diag(unit / scales)
+        linear[0, 1:] = -unit / scales * data_means[at]
+        offset = np.zeros(k + 1)
+        offset[0] = data_means[to]
+        return cls(release, center, to, at, means, inverse, fitted, linear, offset)
+
+    def solved(self, values: Array) -> Array:
+        """Multiply (b, k + 1, k + 2) moments by inv(H), in the units of the data."""
+        return np.asarray(self.map @ self.inverse @ values)
+
+    def against(self, hypothesis: Hypothesis) -> Vector:
+        """Return the vector (-b0, 1) of a hypothesis, shape (k + 2,), for encoded moments."""
+        tested = hypothesis.of(self.map)
+        gap = tested @ self.fitted + hypothesis.of(self.offset) - hypothesis.values
+        rows = tested @ self.inverse
+        restricted = self.fitted - rows.T @ np.linalg.solve(rows @ tested.T, gap)
+        return np.append(-restricted, 1.0)
+
+    def values(self, matrices: Array) -> Array:
+        """Return the (b, k + 1, k + 2) moments of (b, d, d) second moments."""
+        stack, at = Stack.of(self.release, matrices), [*self.at, self.to]
+        found = np.empty((len(matrices), len(at), len(at) + 1))
+        found[:, 0, 0] = 1.0
+        found[:, 0, 1:] = (stack.means - self.means)[:, at]
+        found[:, 1:, 0] = found[:, 0, 1:-1]
+        found[:, 1:, 1:] = stack.covariances[:, self.at][:, :, at]
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """Least-squares fit with the joint errors of its coefficients.
@@ -253,20 +343,11 @@ class Fit:
 
     Attributes
     ----------
-    release : Release
-        Release of the fit.
+    blocks : _Blocks
+        Second moments of the features and the target.
 
     statistic : Statistic
         Statistic of the coefficients.
-
-    to : int
-        Position of the target.
-
-    at : list of int
-        Positions of the features.
-
-    center : ndarray, shape (d, d)
-        Second moment of the fit.
 
     sampling : ndarray, shape (k + 1, k + 1)
         Sampling covariance of the coefficients, in the units of the data.
@@ -279,11 +360,8 @@ class Fit:
 
     """
 
-    release: Release
+    blocks: _Blocks
     statistic: Statistic
-    to: int
-    at: list[int]
-    center: Matrix
     sampling: Matrix
     degrees: float
     start: np.random.Generator
@@ -338,7 +416,7 @@ class Fit:
         covariance = blocks.map @ blocks.inverse @ blocks.map.T
         factors = sampling_errors / np.sqrt(np.diag(covariance))
         sampling = covariance * np.outer(factors, factors)
-        return cls(release, statistic, to, at, center, sampling, degrees, start)
+        return cls(blocks, statistic, sampling, degrees, start)
 
     def _errors(self, *, alone: bool) -> Iterator[Array]:
         """Yield batches of (b, d, d) errors due to the noise, clipping and rounding.
@@ -354,50 +432,33 @@ class Fit:
             Errors.
 
         """
-        if self.release.noise is not None:
-            found = Estimate.of(self.release).errors(
+        release = self.blocks.release
+        if release.noise is not None:
+            found = Estimate.of(release).errors(
                 sampling=False, generator=deepcopy(self.start), draws=INTERVAL_DRAWS, alone=alone
             )
-            for kept, _, _ in found.parts():
-                yield kept
+            yield from found.batches()
 
     def _plain(self) -> Matrix:
         """Return the second moment before denoising, or `center` without a noise distribution."""
-        return self.center if self.release.noise is None else Estimate.of(self.release).noisy
+        release, center = self.blocks.release, self.blocks.center
+        return center if release.noise is None else Estimate.of(release).noisy
 
     def shrinkage_bias(self, figures: Statistic) -> Vector:
         """Return figures of the moments before denoising, minus the figures of the fit."""
-        before, after = figures.values(self.release, np.stack([self._plain(), self.center]))
+        matrices = np.stack([self._plain(), self.blocks.center])
+        before, after = figures.values(self.blocks.release, matrices)
         return np.asarray(before - after)
 
     def privacy(self) -> Matrix:
         """Return the (k + 1, k + 1) covariance of the coefficients due to the privacy noise."""
+        values = partial(self.statistic.values, self.blocks.release)
         total, count = np.zeros_like(self.sampling), 0
         for errors in self._errors(alone=False):
-            after, before = (
-                self.statistic.values(self.release, self.center + side * DERIVATIVE_STEP * errors)
-                for side in (1, -1)
-            )
-            moves = (after - before) / (2 * DERIVATIVE_STEP)
+            moves = first_order(values, self.blocks.center, errors)
             total += moves.T @ moves
             count += len(errors)
         return total / max(count, 1)
-
-    def tests(self, hypotheses: Sequence[Hypothesis]) -> list[WaldTest]:
-        """Test hypotheses about the coefficients, each by itself.
-
-        Parameters
-        ----------
-        hypotheses : sequence of Hypothesis
-            Hypotheses.
-
-        Returns
-        -------
-        list of WaldTest
-            Result of each test.
-
-        """
-        return [found.test() for found in self.steps(hypotheses)]
 
     def steps(self, hypotheses: Sequence[Hypothesis]) -> list[Step]:
         """Return the Newton step of each hypothesis, with its covariances under the hypothesis.
@@ -413,13 +474,13 @@ class Fit:
             Step of each hypothesis.
 
         """
-        blocks = _Blocks.of(self.release, self.center, self.to, self.at)
+        blocks = self.blocks
         against = [blocks.against(one) for one in hypotheses]
         moments = blocks.solved(blocks.values(self._plain()[None]))
         steps = _products(hypotheses, moments, against)
         moves: list[list[Array]] = [[np.zeros((0, len(one.values)))] for one in hypotheses]
         for errors in self._errors(alone=True):
-            solved = blocks.solved(blocks.derivatives(errors))
+            solved = blocks.solved(first_order(blocks.values, blocks.center, errors))
             for own, more in zip(moves, _products(hypotheses, solved, against), strict=True):
                 own.append(more)
         found = []
@@ -533,100 +594,3 @@ class Step:
         # A t distribution with 4 + 2 / excess degrees of freedom has this kurtosis.
         tail = excess / (4 * excess + 2)
         return inverse + tail, factor * (1 - 2 * tail)
-
-
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """Second moments of the constant 1, the features and the target, about the means of a fit.
-
-    Features and target are encoded, and the moments are means over rows. The coefficients of the
-    centered features are g, and the coefficients in the units of the data are `offset` + `map` g.
-
-    Attributes
-    ----------
-    release : Release
-        Release of the fit.
-
-    center : ndarray, shape (d, d)
-        Second moment of the fit.
-
-    to : int
-        Position of the target.
-
-    at : list of int
-        Positions of the features.
-
-    means : ndarray, shape (p,)
-        Means of the fit.
-
-    inverse : ndarray, shape (k + 1, k + 1)
-        Inverse of the moments of the constant and the features.
-
-    fitted : ndarray, shape (k + 1,)
-        Coefficients g of the fit.
-
-    map : ndarray, shape (k + 1, k + 1)
-        Coefficients in the units of the data for each unit of g.
-
-    offset : ndarray, shape (k + 1,)
-        Coefficients in the units of the data if g is 0.
-
-    """
-
-    release: Release
-    center: Matrix
-    to: int
-    at: list[int]
-    means: Vector
-    inverse: Matrix
-    fitted: Vector
-    map: Matrix
-    offset: Vector
-
-    @classmethod
-    def of(cls, release: Release, center: Matrix, to: int, at: list[int]) -> _Blocks:
-        stack = Stack.of(release, center[None])
-        covariance, means = stack.covariances[0], stack.means[0]
-        k = len(at)
-        inverse = np.zeros((k + 1, k + 1))
-        inverse[0, 0] = 1.0
-        inverse[1:, 1:] = np.linalg.inv(covariance[np.ix_(at, at)])
-        fitted = np.concatenate([[0.0], inverse[1:, 1:] @ covariance[at, to]])
-        scales, unit = release.scales[at], release.scales[to]
-        data_means = release.centers + release.scales * means
-        linear = np.zeros((k + 1, k + 1))
-        linear[0, 0] = unit
-        linear[1:, 1:] = np.diag(unit / scales)
-        linear[0, 1:] = -unit / scales * data_means[at]
-        offset = np.zeros(k + 1)
-        offset[0] = data_means[to]
-        return cls(release, center, to, at, means, inverse, fitted, linear, offset)
-
-    def solved(self, values: Array) -> Array:
-        """Multiply (b, k + 1, k + 2) moments by inv(H), in the units of the data."""
-        return np.asarray(self.map @ self.inverse @ values)
-
-    def against(self, hypothesis: Hypothesis) -> Vector:
-        """Return the vector (-b0, 1) of a hypothesis, shape (k + 2,), for encoded moments."""
-        tested = hypothesis.of(self.map)
-        gap = tested @ self.fitted + hypothesis.of(self.offset) - hypothesis.values
-        rows = tested @ self.inverse
-        restricted = self.fitted - rows.T @ np.linalg.solve(rows @ tested.T, gap)
-        return np.append(-restricted, 1.0)
-
-    def values(self, matrices: Array) -> Array:
-        """Return the (b, k + 1, k + 2) moments of (b, d, d) second moments."""
-        stack, at = Stack.of(self.release, matrices), [*self.at, self.to]
-        found = np.empty((len(matrices), len(at), len(at) + 1))
-        found[:, 0, 0] = 1.0
-        found[:, 0, 1:] = (stack.means - self.means)[:, at]
-        found[:, 1:, 0] = found[:, 0, 1:-1]
-        found[:, 1:, 1:] = stack.covariances[:, self.at][:, :, at]
-        return found
-
-    def derivatives(self, errors: Array) -> Array:
-        """Return the first-order effects of (b, d, d) errors on the moments."""
-        after, before = (
-            self.values(self.center + side * DERIVATIVE_STEP * errors) for side in (1, -1)
-        )
-        return np.asarray((after - before) / (2 * DERIVATIVE_STEP))
