@@ -320,8 +320,7 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    known = release.noise is not None or record.sums_of(release) is not None
-    return known and len(release.columns) <= MAX_DEFAULT_FEATURES
+    return record.knows_noise(release) and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
