@@ -49,8 +49,8 @@ BOTH_ERRORS_NOTE = (
     "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
     "residual variance) and privacy noise (simulated)."
 )
-# Largest logarithm of the upper end of an interval, divided by the estimate. Exponentials stay
-# finite.
+# Largest logarithm of the ratio between the upper end of an interval and the estimate, so that
+# exponentials stay finite.
 MAX_LOG_FACTOR = 700.0
 SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
@@ -145,7 +145,7 @@ class OLS(Result):
         Wald test that all coefficients except the intercept are 0.
 
     fit : Fit
-        Errors of the coefficients, from which `vcov` and `wald_test` compute.
+        Errors of the coefficients, for `vcov` and `wald_test`.
 
     assumed : tuple of str
         Sentences about missing cells.
@@ -515,12 +515,13 @@ def ols(
         Release with an intercept.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, such as
+        Numeric column, a level of a categorical column such as ``sex=f``, or a formula such as
         ``"pressure ~ age + C(ward, ref='surgery') + age:smoker"``.
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target. If you name a
-        categorical column, its first level is the reference level. Leave this out with a formula.
+        categorical column, its first level is the reference level. A formula contains the features
+        itself, so leave out this argument.
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
@@ -548,10 +549,9 @@ def ols(
 
     Notes
     -----
-    `wald`, `t` and `p_values` use the errors under the hypothesis; the intervals and `vcov` use the
-    errors at the estimate. If the noise is large, intervals are wide, so that a p-value can be
-    below 0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald` derives the
-    tests.
+    `wald`, `t` and `p_values` use the errors under the hypothesis. The intervals and `vcov` use the
+    errors at the estimate. Intervals are wide if the noise is large. A p-value can then be below
+    0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald` derives the tests.
 
     Examples
     --------
@@ -676,7 +676,7 @@ def _tests(
         Signed square roots of the Wald statistics of the single coefficients.
 
     p_values : ndarray, shape (k + 1,)
-        Their p-values.
+        P-values of the single coefficients.
 
     """
     count = len(names)
@@ -704,9 +704,9 @@ def _intervals_of_figures(
 
     The variance of a figure has three parts: the first-order effect of the noise, the sampling
     variance for normal residuals, and the variance of a quadratic form. This quadratic form is
-    u' G u, where u is the error of the coefficients and G is the covariance of the features. Its
-    mean is the bias of R-squared, so it moves the lower end. Denoising biases R-squared downwards.
-    The upper end therefore allows for R-squared before denoising.
+    u' G u, where u is the error of the coefficients and G is the covariance of the features. The
+    mean of u' G u is the bias of R-squared, and it moves the lower end. Denoising biases R-squared
+    downwards. If R-squared was larger before denoising, the upper end increases by the difference.
 
     Parameters
     ----------
@@ -724,7 +724,7 @@ def _intervals_of_figures(
 
     deviations : ndarray, shape (2,)
         Standard deviations of R-squared and of the logarithm of the residual variance due to the
-        noise. NaN means that the noise leaves a figure open.
+        noise. NaN for a figure that can have any value.
 
     shrinkage : ndarray, shape (2,)
         Figures before denoising minus the figures of the fit. NaN if they are undefined.
@@ -754,7 +754,7 @@ def _intervals_of_figures(
     sampled = 4 * explained * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
-    if not wald.p_value <= 1 - level:  # no test counts as no effect
+    if not wald.p_value <= 1 - level:  # without a test, the interval contains 0
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2

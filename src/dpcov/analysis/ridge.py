@@ -370,8 +370,8 @@ def ridge(
         then be symmetric about 0, and the number of rows must be public.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, as for
-        `ols`; ``- 1`` in the formula removes the intercept.
+        Numeric column, a level of a categorical column such as ``sex=f``, or a formula as for
+        `ols`. In a formula, ``- 1`` removes the intercept.
 
     alpha : float, optional
         Strength of the penalty, at least 0. The default is the choice of `ridge_alpha`. With the

@@ -128,8 +128,8 @@ def first_order(values: Callable[[Array], Array], center: Array, errors: Array) 
 class _Plain:
     """Statistic without limits, in the shape of a vector.
 
-    `of_columns` is True if the statistic depends on means and variances only, so that a release of
-    sums has it.
+    `of_columns` is True if the statistic depends on means and variances only. A release of sums
+    contains only such statistics.
     """
 
     __slots__ = ()

@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-# Largest number of tested coefficients, as a fraction of the simulated errors. With more, their
-# covariance is too uncertain: Hotelling's factor is then above 1.3.
+# Largest number of tested coefficients, as a fraction of the simulated errors. The covariance of
+# more coefficients is too uncertain: Hotelling's factor is then above 1.3.
 MAX_TESTED_FRACTION = 0.25
 UNTESTED_NOTE = (
     "No Wald test: a joint test of {count} coefficients needs more simulated errors than {draws}. "
@@ -356,7 +356,7 @@ class Fit:
         Residual degrees of freedom.
 
     start : numpy.random.Generator
-        Random numbers before the first simulated error of the coefficients.
+        Generator before its first draw. All simulations copy it, so they use the same draws.
 
     """
 
@@ -551,7 +551,8 @@ class Step:
             return WaldTest(words, np.nan, q, np.nan, np.nan, self.draws)
         scale = np.sqrt(np.diag(total))
         if not (np.isfinite(total).all() and np.isfinite(self.step).all() and np.all(scale > 0)):
-            return WaldTest(words, 0.0, q, self.degrees, 1.0, self.draws)  # nothing is known
+            # Unknown errors find no effect.
+            return WaldTest(words, 0.0, q, self.degrees, 1.0, self.draws)
         scaled = self.step / scale
         related = total / np.outer(scale, scale)
         statistic = max(float(scaled @ np.linalg.solve(related, scaled)), 0.0)
@@ -562,7 +563,7 @@ class Step:
         return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
 
     def _reference(self, total: Matrix, effects: Matrix) -> tuple[float, float]:
-        """Return the F distribution of the statistic, divided by q.
+        """Return the parameters of the F distribution of the statistic divided by q.
 
         Parameters
         ----------

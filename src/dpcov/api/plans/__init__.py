@@ -636,7 +636,8 @@ def plan(
         Multiples of epsilon for the table by budget.
 
     ledger : Ledger, str or Path, optional
-        Ledger of the release. It can require Gaussian noise. The plan records nothing in it.
+        Ledger of the release, which can require Gaussian noise. The plan records nothing in the
+        ledger.
 
     dataset : str, optional
         Data set in the ledger, as in `release`.
