@@ -157,12 +157,12 @@ class PreparedRelease:
         with closing(self.rows) as rows:
             rows.read()
             made = count.run(self.mechanism, rows, self.laws, entropy)
-        told = {"door": self.rows.kind}
+        origin = {"door": self.rows.kind}
         if self.where:
-            told["rows"] = f"rows where {' and '.join(self.where)}"
+            origin["rows"] = f"rows where {' and '.join(self.where)}"
         if self.rows.caveat:
-            told["not_protected"] = self.rows.caveat
-        made = replace(made, provenance={**made.provenance, **told})
+            origin["not_protected"] = self.rows.caveat
+        made = replace(made, provenance={**made.provenance, **origin})
         return denoising.denoise(made, self.request.denoise, generator=simulation_generator(seed))
 
     def book(self, guarantee: Guarantee, *, note: str, mu: float | None) -> int | None:
