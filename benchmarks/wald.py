@@ -23,8 +23,8 @@ would have a common error.
 **Size beside an effect.** A quarter as many releases have one feature that explains 30% of the
 target. The tests of the other coefficients must keep their size.
 
-**Features above the noise.** A cell counts as such if at most 5% of the features' variances are
-below the noise level by the rule of dpcov, over every tenth release.
+**Features above the noise.** The script checks every tenth release of a cell. A cell has features
+above the noise if the rule of dpcov flags at most 5% of the features' variances.
 
 **Power.** The F test without privacy finds the effect of one feature in 99% of tables with 20,000
 rows and 6 columns. The noncentral F distribution gives the size of this effect. The script compares
@@ -246,7 +246,8 @@ def of_power(cell: Cell, found: list[Row], none: list[Row]) -> Row:
 def made(cells: Sequence[Cell], releases: int, minutes: float) -> dict[Cell, list[Row]]:
     """Return the answers of all releases, some of which an earlier call can have made.
 
-    The releases go round the cells, so that all cells have equally many when the time is over.
+    The script makes a few releases of each cell in turn. If the time is over, all cells therefore
+    have about equally many releases.
     """
     found: dict[Cell, list[Row]] = {cell: [] for cell in cells}
     if ANSWERS.exists():

@@ -13,6 +13,7 @@ always uses 95%, even if other intervals have a different level.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +76,15 @@ def too_uncertain(deviations: Array | float, widths: Array | float) -> Booleans:
 def flags(below: Booleans) -> list[str]:
     """Return the text beside each figure in a table, which is empty above the noise level."""
     return [FLAG_TEXT if one else "" for one in np.ravel(below).tolist()]
+
+
+def sentence_of_names(below: Booleans, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence with the names of the figures below the noise level.
+
+    If there are no such figures, the tuple is empty.
+    """
+    found = [name for name, flagged in zip(names, below.tolist(), strict=True) if flagged]
+    return (f"Below the noise level, because {RULE_TEXT}: {', '.join(found)}.",) if found else ()
 
 
 def sentence(below: Booleans, what: str) -> tuple[str, ...]:

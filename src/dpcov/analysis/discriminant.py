@@ -309,10 +309,10 @@ def lda(
         alpha = least_risk(release, levels, at, "standardized", generator=generator)
     check("alpha", alpha, AtLeast0, ReleaseError)
     shares = np.maximum(estimate.means[levels], 0.0)
-    seen = np.flatnonzero(shares * estimate.count >= 1)
-    if seen.size == 0:
+    present = np.flatnonzero(shares * estimate.count >= 1)
+    if present.size == 0:
         raise ReleaseError(f"No level of {target!r} rises above the noise.")
-    levels, shares = [levels[c] for c in seen], shares[seen]
+    levels, shares = [levels[c] for c in present], shares[present]
     shifts = _shifts(release, estimate, levels, at, shares)
     total = estimate.covariance[np.ix_(at, at)]
     within = positive(total - (shifts.T * shares) @ shifts)
@@ -321,7 +321,7 @@ def lda(
     priors = shares / shares.sum()
     return LDA(
         target,
-        tuple(labels[c] for c in seen),
+        tuple(labels[c] for c in present),
         names_of(release, at),
         priors,
         means * estimate.scales[at],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpcov.analysis.below_noise import (
     sentence,
 )
 from dpcov.analysis.noise_warnings import means_below_noise
-from dpcov.analysis.statistics import Means, statistic_named
+from dpcov.analysis.statistics import Means, first_order, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
@@ -25,7 +26,6 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.missing import DERIVATIVE_STEP
 from dpcov.published import record
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.persons import dependent, titled
@@ -320,8 +320,7 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    known = release.noise is not None or record.sums_of(release) is not None
-    return known and len(release.columns) <= MAX_DEFAULT_FEATURES
+    return record.knows_noise(release) and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -413,7 +412,7 @@ def _with_notes(
     noise level.
     """
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
-    told, persons = _said(release, level, for_clipped_rows), dependent(release) * sampling
+    notes, persons = _said(release, level, for_clipped_rows), dependent(release) * sampling
     unknown = release.clipped and release.lengths is None
     made = []
     for statistic, (*parts, below) in zip(statistics, ends, strict=True):
@@ -421,7 +420,7 @@ def _with_notes(
         flags = None if means is None else means_below_noise(release)
         flags = below if flags is None else flags
         low, high, trusted, flagged = (statistic.shaped(release, one) for one in (*parts, flags))
-        assumed = (unknown, told, for_clipped_rows, persons, means, flagged)
+        assumed = (unknown, notes, for_clipped_rows, persons, means, flagged)
         made.append(Intervals(low, high, level, covers, trusted, *assumed))
     return made
 
@@ -429,14 +428,16 @@ def _with_notes(
 def _said(release: Release, level: float, for_clipped_rows: bool) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
     estimate = Estimate.of(release)
-    told = estimate.assumptions + ((ROUNDING_NOTE,) if estimate.is_mostly_rounding else ())
+    notes = estimate.assumptions + ((ROUNDING_NOTE,) if estimate.is_mostly_rounding else ())
     clip = None if release.lengths is None else estimate.clipping
     beyond = () if clip is None else (clip.limits_in_words(level),)
     if for_clipped_rows:
-        return (*told, CLIPPED_ROWS_NOTE if release.clipped else NO_CLIPPING_NOTE, *beyond)
+        return (*notes, CLIPPED_ROWS_NOTE if release.clipped else NO_CLIPPING_NOTE, *beyond)
     if clip is not None and clip.has_undetectable_tail:
-        told += (TAIL_NOTE,)
-    return (*told, CLIPPING_BIAS_NOTE, *beyond) if release.clipped and clip is not None else told
+        notes += (TAIL_NOTE,)
+    if release.clipped and clip is not None:
+        return (*notes, CLIPPING_BIAS_NOTE, *beyond)
+    return notes
 
 
 def stated_intervals(
@@ -529,11 +530,8 @@ class _Slopes:
         self._count += len(kept)
 
     def _moves(self, errors: Array) -> Array:
-        after, before = (
-            self._statistic.values(self._release, self._matrix + side * DERIVATIVE_STEP * errors)
-            for side in (1, -1)
-        )
-        return (after - before) / (2 * DERIVATIVE_STEP)
+        values = partial(self._statistic.values, self._release)
+        return first_order(values, self._matrix, errors)
 
     def stated(self) -> Stated:
         sums = (self._squares, self._whole, self._noise)

@@ -68,7 +68,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
             "The number of rows is below the noise level: none is left, so means and covariances "
             "say nothing.",
         )
-    if release.noise is None and record.sums_of(release) is None:
+    if not record.knows_noise(release):
         return ()
     estimate = Estimate.of(release)
     of_count, of_means = estimate.noise_deviations
@@ -99,7 +99,7 @@ def means_below_noise(release: Release) -> Booleans | None:
 
     The result is None if the release has no noise distribution.
     """
-    if release.noise is None and record.sums_of(release) is None:
+    if not record.knows_noise(release):
         return None
     if release.count() <= 0:
         return np.ones(len(release.columns), np.bool_)

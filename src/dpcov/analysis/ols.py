@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import RULE_TEXT
+from dpcov.analysis.below_noise import sentence_of_names
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import stated
@@ -49,8 +49,8 @@ BOTH_ERRORS_NOTE = (
     "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
     "residual variance) and privacy noise (simulated)."
 )
-# Largest logarithm of the upper end of an interval, divided by the estimate. Exponentials stay
-# finite.
+# Largest logarithm of the ratio between the upper end of an interval and the estimate, so that
+# exponentials stay finite.
 MAX_LOG_FACTOR = 700.0
 SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
@@ -145,7 +145,7 @@ class OLS(Result):
         Wald test that all coefficients except the intercept are 0.
 
     fit : Fit
-        Errors of the coefficients, from which `vcov` and `wald_test` compute.
+        Errors of the coefficients, for `vcov` and `wald_test`.
 
     assumed : tuple of str
         Sentences about missing cells.
@@ -263,10 +263,7 @@ class OLS(Result):
                 "classical formula", "simulated, at least the classical formula"
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
-        names = [name for name, flagged in zip(self.names, below, strict=True) if flagged]
-        warning = (
-            (f"Below the noise level, because {RULE_TEXT}: {', '.join(names)}.",) if names else ()
-        )
+        warning = sentence_of_names(below, self.names)
         notes = facts, *self.formula_notes, self.wald.words, covers
         return *notes, *self.assumed, *self.tail, *warning
 
@@ -469,16 +466,16 @@ class OLS(Result):
 
         """
         asked = Hypothesis.asked(self.names, hypothesis, values)
-        return self.fit.tests([asked])[0]
+        return self.fit.steps([asked])[0].test()
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
 
     def document(self) -> dict[str, Any]:
         sentences = self.assumed + self.tail
-        told = {"assumed": sentences} if sentences else {}
+        assumed = {"assumed": sentences} if sentences else {}
         test = {"wald": self.wald.document()}
-        return {"target": self.model.target, **Result.document(self), **test, **told}
+        return {"target": self.model.target, **Result.document(self), **test, **assumed}
 
 
 @command(
@@ -518,12 +515,13 @@ def ols(
         Release with an intercept.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, such as
+        Numeric column, a level of a categorical column such as ``sex=f``, or a formula such as
         ``"pressure ~ age + C(ward, ref='surgery') + age:smoker"``.
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target. If you name a
-        categorical column, its first level is the reference level. Leave this out with a formula.
+        categorical column, its first level is the reference level. A formula contains the features
+        itself, so leave out this argument.
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
@@ -551,10 +549,9 @@ def ols(
 
     Notes
     -----
-    `wald`, `t` and `p_values` use the errors under the hypothesis; the intervals and `vcov` use the
-    errors at the estimate. If the noise is large, intervals are wide, so that a p-value can be
-    below 0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald` derives the
-    tests.
+    `wald`, `t` and `p_values` use the errors under the hypothesis. The intervals and `vcov` use the
+    errors at the estimate. Intervals are wide if the noise is large. A p-value can then be below
+    0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald` derives the tests.
 
     Examples
     --------
@@ -623,11 +620,12 @@ def ols(
     names = names_of(release, at)
     terms = (INTERCEPT_NAME, *asked.names(names))
     joint, t, p_values = _tests(fit, terms, coefficients, privacy)
+    wald = joint.test()
     residual_deviation = float(np.sqrt(residual)) * unit
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
     own, factors = _intervals_of_figures(
-        joint, relative, float(explained), of_figures, bias, rows, level
+        joint, wald, relative, float(explained), of_figures, bias, rows, level
     )
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -654,7 +652,7 @@ def ols(
         r_squared_interval=own,
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
-        wald=joint.test(),
+        wald=wald,
         fit=fit,
         assumed=estimate.assumptions,
         tail=tail_warnings(release),
@@ -678,7 +676,7 @@ def _tests(
         Signed square roots of the Wald statistics of the single coefficients.
 
     p_values : ndarray, shape (k + 1,)
-        Their p-values.
+        P-values of the single coefficients.
 
     """
     count = len(names)
@@ -694,6 +692,7 @@ def _tests(
 
 def _intervals_of_figures(
     joint: Step,
+    wald: WaldTest,
     relative: Matrix,
     explained: float,
     deviations: Vector,
@@ -705,14 +704,17 @@ def _intervals_of_figures(
 
     The variance of a figure has three parts: the first-order effect of the noise, the sampling
     variance for normal residuals, and the variance of a quadratic form. This quadratic form is
-    u' G u, where u is the error of the coefficients and G is the covariance of the features. Its
-    mean is the bias of R-squared, so it moves the lower end. Denoising biases R-squared downwards.
-    The upper end therefore allows for R-squared before denoising.
+    u' G u, where u is the error of the coefficients and G is the covariance of the features. The
+    mean of u' G u is the bias of R-squared, and it moves the lower end. Denoising biases R-squared
+    downwards. If R-squared was larger before denoising, the upper end increases by the difference.
 
     Parameters
     ----------
     joint : Step
         Newton step of the joint hypothesis.
+
+    wald : WaldTest
+        Test of the joint hypothesis.
 
     relative : ndarray, shape (k, k)
         Covariance of the features, divided by the variance of the target.
@@ -722,7 +724,7 @@ def _intervals_of_figures(
 
     deviations : ndarray, shape (2,)
         Standard deviations of R-squared and of the logarithm of the residual variance due to the
-        noise. NaN means that the noise leaves a figure open.
+        noise. NaN for a figure that can have any value.
 
     shrinkage : ndarray, shape (2,)
         Figures before denoising minus the figures of the fit. NaN if they are undefined.
@@ -752,7 +754,7 @@ def _intervals_of_figures(
     sampled = 4 * explained * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
-    if not joint.test().p_value <= 1 - level:  # no test counts as no effect
+    if not wald.p_value <= 1 - level:  # without a test, the interval contains 0
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2

@@ -294,12 +294,12 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
     found = pca(release, limit, correlation=correlation)
     if not shown_unasked(release):
         return found
-    told = intervals(release, eigenvalues(correlation=correlation))
+    spectrum = intervals(release, eigenvalues(correlation=correlation))
     return replace(
         found,
-        ends=np.stack([told.low, told.high])[:, :limit],
-        below_noise=told.below_noise[:limit],
-        covering=told.covering,
+        ends=np.stack([spectrum.low, spectrum.high])[:, :limit],
+        below_noise=spectrum.below_noise[:limit],
+        covering=spectrum.covering,
         dependent=dependent(release),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, RULE_TEXT
+from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence_of_names
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.intervals import shown_unasked, stated
@@ -195,7 +195,7 @@ class Ridge(Result):
 
     def tables(self) -> list[Table]:
         rows, figures = self._shown(), np.append(np.nan, self.effects)
-        told = self.standard_errors is not None
+        has_errors = self.standard_errors is not None
         alpha = f"{self.alpha:.4g} ({self.penalty})"
         facts = f"alpha = {alpha}; estimated R-squared {self.r_squared:.3f}."
         return [
@@ -205,14 +205,14 @@ class Ridge(Result):
                     (name, [*cells, effect])
                     for (name, cells), effect in zip(rows, figures, strict=True)
                 ],
-                titled(f"Ridge regression of {self.target}", self.dependent * told),
+                titled(f"Ridge regression of {self.target}", self.dependent * has_errors),
                 (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS_SHOWN_STRENGTH, *np.abs(self.effects)],
                 rest="features with small effects",
                 notes=(
                     facts,
                     *self.formula_notes,
-                    *[COEFFICIENT_ERRORS_NOTE] * told,
+                    *[COEFFICIENT_ERRORS_NOTE] * has_errors,
                     *[self.why] * bool(self.why),
                     *self._below(),
                 ),
@@ -243,12 +243,9 @@ class Ridge(Result):
 
     def _below(self) -> tuple[str, ...]:
         """Return a sentence that lists the coefficients below the noise level, if there are any."""
-        names = self._names()
-        below = [] if self.below_noise is None else self.below_noise.tolist()
-        found = [name for name, flagged in zip(names, below, strict=False) if flagged]
-        return (
-            (f"Below the noise level, because {RULE_TEXT}: {', '.join(found)}.",) if found else ()
-        )
+        if self.below_noise is None:
+            return ()
+        return sentence_of_names(self.below_noise, self._names())
 
     def _figures(self) -> Table:
         columns = {
@@ -373,8 +370,8 @@ def ridge(
         then be symmetric about 0, and the number of rows must be public.
 
     target : str
-        Numeric column, or a level of a categorical column, such as ``sex=f``. Or a formula, as for
-        `ols`; ``- 1`` in the formula removes the intercept.
+        Numeric column, a level of a categorical column such as ``sex=f``, or a formula as for
+        `ols`. In a formula, ``- 1`` removes the intercept.
 
     alpha : float, optional
         Strength of the penalty, at least 0. The default is the choice of `ridge_alpha`. With the

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate.missing import complete_moments
+from dpcov.estimate.missing import DERIVATIVE_STEP, complete_moments
 from dpcov.published import record
 
 if TYPE_CHECKING:
@@ -101,11 +101,35 @@ class Stack:
         return correlations
 
 
+def first_order(values: Callable[[Array], Array], center: Array, errors: Array) -> Array:
+    """Return the first-order effects of errors on figures.
+
+    Parameters
+    ----------
+    values : callable
+        Function from (b, d, d) second moments to (b, ...) figures.
+
+    center : ndarray, shape (d, d)
+        Second moment without errors.
+
+    errors : ndarray, shape (b, d, d)
+        Errors of the second moment.
+
+    Returns
+    -------
+    ndarray, shape (b, ...)
+        Directional derivatives of the figures, by a central difference.
+
+    """
+    after, before = (values(center + side * DERIVATIVE_STEP * errors) for side in (1, -1))
+    return np.asarray((after - before) / (2 * DERIVATIVE_STEP))
+
+
 class _Plain:
     """Statistic without limits, in the shape of a vector.
 
-    `of_columns` is True if the statistic depends on means and variances only, so that a release of
-    sums has it.
+    `of_columns` is True if the statistic depends on means and variances only. A release of sums
+    contains only such statistics.
     """
 
     __slots__ = ()

@@ -4,7 +4,7 @@ A plain Wald test uses the covariance V of the coefficients at their estimate b.
 contains the errors of the features' variances, multiplied by b. If the noise is large, b is itself
 mostly noise, so the product counts the noise twice. The plain test then finds too few effects.
 
-`Fit.tests` uses the errors under the hypothesis instead. Let H and h be the second moments of the
+`Fit.steps` uses the errors under the hypothesis instead. Let H and h be the second moments of the
 features with themselves and with the target, so that H b = h. The features include the constant 1.
 The hypothesis is R b = r.
 
@@ -17,11 +17,11 @@ The hypothesis is R b = r.
 4. The statistic is s' inv(V0) s.
 
 An error of b0 does not change s to first order, because R inv(H) (h - H b0) has derivative 0 along
-all b0 with R b0 = r. The same holds for an error of H in R inv(H), because h - H b0 is 0 under the
-hypothesis. The test therefore keeps its size even if the variances of the features are near the
-noise level. If all effects are 0, b0 contains
-the intercept only, and the errors E do not enter at all. Without noise, s is R b - r and the
-statistic equals the Wald statistic of classical least squares.
+all b0 with R b0 = r. An error of H in R inv(H) does not change s either, because h - H b0 is 0
+under the hypothesis. The test therefore keeps its size even if the variances of the features are
+near the noise level. If all effects are 0, b0 contains the intercept only, and the errors E do not
+enter at all. Without noise, s is R b - r and the statistic equals the Wald statistic of classical
+least squares.
 
 Three corrections give the distribution of the statistic. The sampling covariance has an estimated
 factor, which gives an F distribution with q and n - k - 1 degrees of freedom. The noise covariance
@@ -31,10 +31,10 @@ mean eigenvalue of inv(V0) times the noise covariance. The test uses Satterthwai
 1/f = w^2 / (B - q + 1) + (1 - w)^2 / (n - k - 1) for the denominator.
 
 The noise has longer tails than a normal distribution, and its entries are large together. Mardia's
-kurtosis of the simulated errors e of s is the mean of (e' inv(V0) e)^2. Its value for normal errors
-is subtracted; the difference is q (q + 2) times the excess x. A multivariate t distribution with
-g = 4 + 2 / x degrees of freedom and covariance V0 has the same excess. The test therefore adds 1/g
-to 1/f, and multiplies the F distribution by (g - 2) / g.
+kurtosis of the simulated errors e of s is the mean of (e' inv(V0) e)^2. The test subtracts the
+kurtosis of normal errors. The difference is q (q + 2) times the excess x. A multivariate t
+distribution with g = 4 + 2 / x degrees of freedom and covariance V0 has the same excess. The test
+therefore adds 1/g to 1/f, and multiplies the F distribution by (g - 2) / g.
 
 Sources: J. Neyman, Optimal asymptotic tests of composite statistical hypotheses (1959), for tests
 that nuisance parameters do not change; T. W. Anderson and H. Rubin, Annals of Mathematical
@@ -48,26 +48,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from dpcov.analysis.intervals import INTERVAL_DRAWS
-from dpcov.analysis.statistics import Stack
+from dpcov.analysis.statistics import Stack, first_order
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.missing import DERIVATIVE_STEP
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-# Largest number of tested coefficients, as a fraction of the simulated errors. With more, their
-# covariance is too uncertain: Hotelling's factor is then above 1.3.
+# Largest number of tested coefficients, as a fraction of the simulated errors. The covariance of
+# more coefficients is too uncertain: Hotelling's factor is then above 1.3.
 MAX_TESTED_FRACTION = 0.25
 UNTESTED_NOTE = (
     "No Wald test: a joint test of {count} coefficients needs more simulated errors than {draws}. "
@@ -245,296 +245,6 @@ def _matrix(names: Sequence[str], asked: object) -> Matrix:
     return matrix
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """Least-squares fit with the joint errors of its coefficients.
-
-    k is the number of features. The first coefficient is the intercept.
-
-    Attributes
-    ----------
-    release : Release
-        Release of the fit.
-
-    statistic : Statistic
-        Statistic of the coefficients.
-
-    to : int
-        Position of the target.
-
-    at : list of int
-        Positions of the features.
-
-    center : ndarray, shape (d, d)
-        Second moment of the fit.
-
-    sampling : ndarray, shape (k + 1, k + 1)
-        Sampling covariance of the coefficients, in the units of the data.
-
-    degrees : float
-        Residual degrees of freedom.
-
-    start : numpy.random.Generator
-        Random numbers before the first simulated error of the coefficients.
-
-    """
-
-    release: Release
-    statistic: Statistic
-    to: int
-    at: list[int]
-    center: Matrix
-    sampling: Matrix
-    degrees: float
-    start: np.random.Generator
-
-    @classmethod
-    def of(
-        cls,
-        release: Release,
-        statistic: Statistic,
-        to: int,
-        at: list[int],
-        center: Matrix,
-        sampling_errors: Vector,
-        degrees: float,
-        start: np.random.Generator,
-    ) -> Fit:
-        """Return a fit whose coefficients have the classical correlations and these errors.
-
-        Parameters
-        ----------
-        release : Release
-            Release of the fit.
-
-        statistic : Statistic
-            Statistic of the coefficients.
-
-        to : int
-            Position of the target.
-
-        at : list of int
-            Positions of the features.
-
-        center : ndarray, shape (d, d)
-            Second moment of the fit.
-
-        sampling_errors : ndarray, shape (k + 1,)
-            Standard errors due to sampling.
-
-        degrees : float
-            Residual degrees of freedom.
-
-        start : numpy.random.Generator
-            Random numbers for the simulated errors.
-
-        Returns
-        -------
-        Fit
-            Fit with a sampling covariance.
-
-        """
-        blocks = _Blocks.of(release, center, to, at)
-        covariance = blocks.map @ blocks.inverse @ blocks.map.T
-        factors = sampling_errors / np.sqrt(np.diag(covariance))
-        sampling = covariance * np.outer(factors, factors)
-        return cls(release, statistic, to, at, center, sampling, degrees, start)
-
-    def _errors(self, *, alone: bool) -> Iterator[Array]:
-        """Yield batches of (b, d, d) errors due to the noise, clipping and rounding.
-
-        Parameters
-        ----------
-        alone : bool
-            True for errors of the moments before denoising, without the limits of the prior.
-
-        Yields
-        ------
-        ndarray, shape (b, d, d)
-            Errors.
-
-        """
-        if self.release.noise is not None:
-            found = Estimate.of(self.release).errors(
-                sampling=False, generator=deepcopy(self.start), draws=INTERVAL_DRAWS, alone=alone
-            )
-            for kept, _, _ in found.parts():
-                yield kept
-
-    def _plain(self) -> Matrix:
-        """Return the second moment before denoising, or `center` without a noise distribution."""
-        return self.center if self.release.noise is None else Estimate.of(self.release).noisy
-
-    def shrinkage_bias(self, figures: Statistic) -> Vector:
-        """Return figures of the moments before denoising, minus the figures of the fit."""
-        before, after = figures.values(self.release, np.stack([self._plain(), self.center]))
-        return np.asarray(before - after)
-
-    def privacy(self) -> Matrix:
-        """Return the (k + 1, k + 1) covariance of the coefficients due to the privacy noise."""
-        total, count = np.zeros_like(self.sampling), 0
-        for errors in self._errors(alone=False):
-            after, before = (
-                self.statistic.values(self.release, self.center + side * DERIVATIVE_STEP * errors)
-                for side in (1, -1)
-            )
-            moves = (after - before) / (2 * DERIVATIVE_STEP)
-            total += moves.T @ moves
-            count += len(errors)
-        return total / max(count, 1)
-
-    def tests(self, hypotheses: Sequence[Hypothesis]) -> list[WaldTest]:
-        """Test hypotheses about the coefficients, each by itself.
-
-        Parameters
-        ----------
-        hypotheses : sequence of Hypothesis
-            Hypotheses.
-
-        Returns
-        -------
-        list of WaldTest
-            Result of each test.
-
-        """
-        return [found.test() for found in self.steps(hypotheses)]
-
-    def steps(self, hypotheses: Sequence[Hypothesis]) -> list[Step]:
-        """Return the Newton step of each hypothesis, with its covariances under the hypothesis.
-
-        Parameters
-        ----------
-        hypotheses : sequence of Hypothesis
-            Hypotheses.
-
-        Returns
-        -------
-        list of Step
-            Step of each hypothesis.
-
-        """
-        blocks = _Blocks.of(self.release, self.center, self.to, self.at)
-        against = [blocks.against(one) for one in hypotheses]
-        moments = blocks.solved(blocks.values(self._plain()[None]))
-        steps = _products(hypotheses, moments, against)
-        moves: list[list[Array]] = [[np.zeros((0, len(one.values)))] for one in hypotheses]
-        for errors in self._errors(alone=True):
-            solved = blocks.solved(blocks.derivatives(errors))
-            for own, more in zip(moves, _products(hypotheses, solved, against), strict=True):
-                own.append(more)
-        found = []
-        for one, (step,), parts in zip(hypotheses, steps, moves, strict=True):
-            effects = np.concatenate(parts)
-            sampling = one.of(one.of(self.sampling).T)
-            found.append(Step(one, step, effects, sampling, self.degrees))
-        return found
-
-
-def _products(
-    hypotheses: Sequence[Hypothesis], solved: Array, against: Sequence[Vector]
-) -> list[Array]:
-    """Return R inv(H) (h - H b0) of each hypothesis, shape (b, q), for (b, k + 1, k + 2) moments.
-
-    The parameter `solved` contains the moments after multiplication by inv(H), and `against`
-    contains the vectors (-b0, 1).
-    """
-    by_row = solved.swapaxes(0, 1)
-    return [(one.of(by_row) @ vector).T for one, vector in zip(hypotheses, against, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Newton step from the coefficients of a hypothesis.
-
-    Attributes
-    ----------
-    hypothesis : Hypothesis
-        Hypothesis R b = r.
-
-    step : ndarray, shape (q,)
-        Estimate of R b - r.
-
-    effects : ndarray, shape (draws, q)
-        Simulated errors of the step due to the noise and clipping, under the hypothesis. There are
-        no draws if the release has no noise distribution.
-
-    sampling : ndarray, shape (q, q)
-        Sampling covariance of the step.
-
-    degrees : float
-        Residual degrees of freedom behind `sampling`.
-
-    """
-
-    hypothesis: Hypothesis
-    step: Vector
-    effects: Matrix
-    sampling: Matrix
-    degrees: float
-
-    @property
-    def draws(self) -> int:
-        """Number of simulated errors."""
-        return len(self.effects)
-
-    @property
-    def noise(self) -> Matrix:
-        """Covariance of the step due to the noise and clipping, shape (q, q)."""
-        return np.asarray(self.effects.T @ self.effects / max(self.draws, 1))
-
-    def test(self) -> WaldTest:
-        """Return the Wald test of the hypothesis."""
-        q, total = len(self.step), self.noise + self.sampling
-        words = self.hypothesis.words
-        if self.draws and q > MAX_TESTED_FRACTION * self.draws:
-            return WaldTest(words, np.nan, q, np.nan, np.nan, self.draws)
-        scale = np.sqrt(np.diag(total))
-        if not (np.isfinite(total).all() and np.isfinite(self.step).all() and np.all(scale > 0)):
-            return WaldTest(words, 0.0, q, self.degrees, 1.0, self.draws)  # nothing is known
-        scaled = self.step / scale
-        related = total / np.outer(scale, scale)
-        statistic = max(float(scaled @ np.linalg.solve(related, scaled)), 0.0)
-        inverse, factor = 1 / self.degrees, 1.0
-        if self.draws:
-            inverse, factor = self._reference(related, self.effects / scale)
-        p_value = float(scipy.special.fdtrc(q, 1 / inverse, statistic / (q * factor)))
-        return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
-
-    def _reference(self, total: Matrix, effects: Matrix) -> tuple[float, float]:
-        """Return the F distribution of the statistic, divided by q.
-
-        Parameters
-        ----------
-        total : ndarray, shape (q, q)
-            Covariance of the step.
-
-        effects : ndarray, shape (draws, q)
-            Simulated errors of the step.
-
-        Returns
-        -------
-        inverse : float
-            1 divided by the denominator degrees of freedom.
-
-        factor : float
-            Factor of the F distribution.
-
-        """
-        draws, q = effects.shape
-        solved = np.linalg.solve(total, effects.T)
-        noise = solved @ effects / draws
-        fraction = float(np.clip(np.trace(noise) / q, 0.0, 1.0))
-        of_noise = draws - q + 1
-        inverse = fraction**2 / of_noise + (1 - fraction) ** 2 / self.degrees
-        factor = 1 + fraction**2 * (q - 1) / of_noise
-        squares = np.sum(effects.T * solved, axis=0) ** 2
-        normal = (np.trace(noise) ** 2 + 2 * np.sum(noise * noise.T)) * (draws - 1) / (draws + 1)
-        excess = max(float(np.mean(squares) - normal), 0.0) / (q * (q + 2))
-        # A t distribution with 4 + 2 / excess degrees of freedom has this kurtosis.
-        tail = excess / (4 * excess + 2)
-        return inverse + tail, factor * (1 - 2 * tail)
-
-
 @dataclass(frozen=True, slots=True)
 class _Blocks:
     """Second moments of the constant 1, the features and the target, about the means of a fit.
@@ -624,9 +334,264 @@ class _Blocks:
         found[:, 1:, 1:] = stack.covariances[:, self.at][:, :, at]
         return found
 
-    def derivatives(self, errors: Array) -> Array:
-        """Return the first-order effects of (b, d, d) errors on the moments."""
-        after, before = (
-            self.values(self.center + side * DERIVATIVE_STEP * errors) for side in (1, -1)
-        )
-        return np.asarray((after - before) / (2 * DERIVATIVE_STEP))
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Least-squares fit with the joint errors of its coefficients.
+
+    k is the number of features. The first coefficient is the intercept.
+
+    Attributes
+    ----------
+    blocks : _Blocks
+        Second moments of the features and the target.
+
+    statistic : Statistic
+        Statistic of the coefficients.
+
+    sampling : ndarray, shape (k + 1, k + 1)
+        Sampling covariance of the coefficients, in the units of the data.
+
+    degrees : float
+        Residual degrees of freedom.
+
+    start : numpy.random.Generator
+        Generator before its first draw. All simulations copy it, so they use the same draws.
+
+    """
+
+    blocks: _Blocks
+    statistic: Statistic
+    sampling: Matrix
+    degrees: float
+    start: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        statistic: Statistic,
+        to: int,
+        at: list[int],
+        center: Matrix,
+        sampling_errors: Vector,
+        degrees: float,
+        start: np.random.Generator,
+    ) -> Fit:
+        """Return a fit whose coefficients have the classical correlations and these errors.
+
+        Parameters
+        ----------
+        release : Release
+            Release of the fit.
+
+        statistic : Statistic
+            Statistic of the coefficients.
+
+        to : int
+            Position of the target.
+
+        at : list of int
+            Positions of the features.
+
+        center : ndarray, shape (d, d)
+            Second moment of the fit.
+
+        sampling_errors : ndarray, shape (k + 1,)
+            Standard errors due to sampling.
+
+        degrees : float
+            Residual degrees of freedom.
+
+        start : numpy.random.Generator
+            Random numbers for the simulated errors.
+
+        Returns
+        -------
+        Fit
+            Fit with a sampling covariance.
+
+        """
+        blocks = _Blocks.of(release, center, to, at)
+        covariance = blocks.map @ blocks.inverse @ blocks.map.T
+        factors = sampling_errors / np.sqrt(np.diag(covariance))
+        sampling = covariance * np.outer(factors, factors)
+        return cls(blocks, statistic, sampling, degrees, start)
+
+    def _errors(self, *, alone: bool) -> Iterator[Array]:
+        """Yield batches of (b, d, d) errors due to the noise, clipping and rounding.
+
+        Parameters
+        ----------
+        alone : bool
+            True for errors of the moments before denoising, without the limits of the prior.
+
+        Yields
+        ------
+        ndarray, shape (b, d, d)
+            Errors.
+
+        """
+        release = self.blocks.release
+        if release.noise is not None:
+            found = Estimate.of(release).errors(
+                sampling=False, generator=deepcopy(self.start), draws=INTERVAL_DRAWS, alone=alone
+            )
+            yield from found.batches()
+
+    def _plain(self) -> Matrix:
+        """Return the second moment before denoising, or `center` without a noise distribution."""
+        release, center = self.blocks.release, self.blocks.center
+        return center if release.noise is None else Estimate.of(release).noisy
+
+    def shrinkage_bias(self, figures: Statistic) -> Vector:
+        """Return figures of the moments before denoising, minus the figures of the fit."""
+        matrices = np.stack([self._plain(), self.blocks.center])
+        before, after = figures.values(self.blocks.release, matrices)
+        return np.asarray(before - after)
+
+    def privacy(self) -> Matrix:
+        """Return the (k + 1, k + 1) covariance of the coefficients due to the privacy noise."""
+        values = partial(self.statistic.values, self.blocks.release)
+        total, count = np.zeros_like(self.sampling), 0
+        for errors in self._errors(alone=False):
+            moves = first_order(values, self.blocks.center, errors)
+            total += moves.T @ moves
+            count += len(errors)
+        return total / max(count, 1)
+
+    def steps(self, hypotheses: Sequence[Hypothesis]) -> list[Step]:
+        """Return the Newton step of each hypothesis, with its covariances under the hypothesis.
+
+        Parameters
+        ----------
+        hypotheses : sequence of Hypothesis
+            Hypotheses.
+
+        Returns
+        -------
+        list of Step
+            Step of each hypothesis.
+
+        """
+        blocks = self.blocks
+        against = [blocks.against(one) for one in hypotheses]
+        moments = blocks.solved(blocks.values(self._plain()[None]))
+        steps = _products(hypotheses, moments, against)
+        moves: list[list[Array]] = [[np.zeros((0, len(one.values)))] for one in hypotheses]
+        for errors in self._errors(alone=True):
+            solved = blocks.solved(first_order(blocks.values, blocks.center, errors))
+            for own, more in zip(moves, _products(hypotheses, solved, against), strict=True):
+                own.append(more)
+        found = []
+        for one, (step,), parts in zip(hypotheses, steps, moves, strict=True):
+            effects = np.concatenate(parts)
+            sampling = one.of(one.of(self.sampling).T)
+            found.append(Step(one, step, effects, sampling, self.degrees))
+        return found
+
+
+def _products(
+    hypotheses: Sequence[Hypothesis], solved: Array, against: Sequence[Vector]
+) -> list[Array]:
+    """Return R inv(H) (h - H b0) of each hypothesis, shape (b, q), for (b, k + 1, k + 2) moments.
+
+    The parameter `solved` contains the moments after multiplication by inv(H), and `against`
+    contains the vectors (-b0, 1).
+    """
+    by_row = solved.swapaxes(0, 1)
+    return [(one.of(by_row) @ vector).T for one, vector in zip(hypotheses, against, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Newton step from the coefficients of a hypothesis.
+
+    Attributes
+    ----------
+    hypothesis : Hypothesis
+        Hypothesis R b = r.
+
+    step : ndarray, shape (q,)
+        Estimate of R b - r.
+
+    effects : ndarray, shape (draws, q)
+        Simulated errors of the step due to the noise and clipping, under the hypothesis. There are
+        no draws if the release has no noise distribution.
+
+    sampling : ndarray, shape (q, q)
+        Sampling covariance of the step.
+
+    degrees : float
+        Residual degrees of freedom behind `sampling`.
+
+    """
+
+    hypothesis: Hypothesis
+    step: Vector
+    effects: Matrix
+    sampling: Matrix
+    degrees: float
+
+    @property
+    def draws(self) -> int:
+        """Number of simulated errors."""
+        return len(self.effects)
+
+    @property
+    def noise(self) -> Matrix:
+        """Covariance of the step due to the noise and clipping, shape (q, q)."""
+        return np.asarray(self.effects.T @ self.effects / max(self.draws, 1))
+
+    def test(self) -> WaldTest:
+        """Return the Wald test of the hypothesis."""
+        q, total = len(self.step), self.noise + self.sampling
+        words = self.hypothesis.words
+        if self.draws and q > MAX_TESTED_FRACTION * self.draws:
+            return WaldTest(words, np.nan, q, np.nan, np.nan, self.draws)
+        scale = np.sqrt(np.diag(total))
+        if not (np.isfinite(total).all() and np.isfinite(self.step).all() and np.all(scale > 0)):
+            # Unknown errors find no effect.
+            return WaldTest(words, 0.0, q, self.degrees, 1.0, self.draws)
+        scaled = self.step / scale
+        related = total / np.outer(scale, scale)
+        statistic = max(float(scaled @ np.linalg.solve(related, scaled)), 0.0)
+        inverse, factor = 1 / self.degrees, 1.0
+        if self.draws:
+            inverse, factor = self._reference(related, self.effects / scale)
+        p_value = float(scipy.special.fdtrc(q, 1 / inverse, statistic / (q * factor)))
+        return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
+
+    def _reference(self, total: Matrix, effects: Matrix) -> tuple[float, float]:
+        """Return the parameters of the F distribution of the statistic divided by q.
+
+        Parameters
+        ----------
+        total : ndarray, shape (q, q)
+            Covariance of the step.
+
+        effects : ndarray, shape (draws, q)
+            Simulated errors of the step.
+
+        Returns
+        -------
+        inverse : float
+            1 divided by the denominator degrees of freedom.
+
+        factor : float
+            Factor of the F distribution.
+
+        """
+        draws, q = effects.shape
+        solved = np.linalg.solve(total, effects.T)
+        noise = solved @ effects / draws
+        fraction = float(np.clip(np.trace(noise) / q, 0.0, 1.0))
+        of_noise = draws - q + 1
+        inverse = fraction**2 / of_noise + (1 - fraction) ** 2 / self.degrees
+        factor = 1 + fraction**2 * (q - 1) / of_noise
+        squares = np.sum(effects.T * solved, axis=0) ** 2
+        normal = (np.trace(noise) ** 2 + 2 * np.sum(noise * noise.T)) * (draws - 1) / (draws + 1)
+        excess = max(float(np.mean(squares) - normal), 0.0) / (q * (q + 2))
+        # A t distribution with 4 + 2 / excess degrees of freedom has this kurtosis.
+        tail = excess / (4 * excess + 2)
+        return inverse + tail, factor * (1 - 2 * tail)

@@ -157,12 +157,12 @@ class PreparedRelease:
         with closing(self.rows) as rows:
             rows.read()
             made = count.run(self.mechanism, rows, self.laws, entropy)
-        told = {"door": self.rows.kind}
+        origin = {"door": self.rows.kind}
         if self.where:
-            told["rows"] = f"rows where {' and '.join(self.where)}"
+            origin["rows"] = f"rows where {' and '.join(self.where)}"
         if self.rows.caveat:
-            told["not_protected"] = self.rows.caveat
-        made = replace(made, provenance={**made.provenance, **told})
+            origin["not_protected"] = self.rows.caveat
+        made = replace(made, provenance={**made.provenance, **origin})
         return denoising.denoise(made, self.request.denoise, generator=simulation_generator(seed))
 
     def book(self, guarantee: Guarantee, *, note: str, mu: float | None) -> int | None:
@@ -247,7 +247,7 @@ def prepare_rows(rows: Rows, request: Request, described: About) -> PreparedRele
     if relation == Neighbors.REPLACE_ONE:
         rows.require_countable()
     ledger = request.opened_ledger
-    with_mu = request.needs_mu
+    with_mu = request.needs_mu(ledger)
     mechanism, reason, laws = _chosen(rows, request, with_mu)
     require_answerable(mechanism, rows)
     per_row = units_per_row(rows.schema)

@@ -103,9 +103,8 @@ class Request:
         """Ledger that records the budget, if there is one."""
         return Ledger.open(self.ledger) if isinstance(self.ledger, str | Path) else self.ledger
 
-    @property
-    def needs_mu(self) -> bool:
-        """True if the ledger needs Gaussian noise with a known mu for this budget.
+    def needs_mu(self, ledger: Ledger | None) -> bool:
+        """Return True if the opened ledger needs Gaussian noise with a known mu for this budget.
 
         Raises
         ------
@@ -113,7 +112,7 @@ class Request:
             The ledger cannot count a release with this budget.
 
         """
-        if (ledger := self.opened_ledger) is None:
+        if ledger is None:
             return False
         account = ledger.account(self.dataset)
         if isinstance(self.budget, PureDP):

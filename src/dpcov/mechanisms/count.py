@@ -253,9 +253,9 @@ def with_count(release: Release, laws: WithCount, count: int) -> Release:
 
 
 def is_gaussian(laws: Any) -> bool | None:
-    """Return True if a calibration uses Gaussian noise, and None if the calibration does not say.
+    """Return True if a calibration uses Gaussian noise, or None if this is not known.
 
-    A calibration of a mechanism from a paper does not say.
+    Calibrations of mechanisms from papers have no attribute `is_gaussian`.
     """
     found: bool | None = getattr(laws, "is_gaussian", None)
     return found

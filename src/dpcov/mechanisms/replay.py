@@ -1,9 +1,10 @@
-"""Replay of the map and of the clipping radius from the answers before them.
+"""Replay of the rule that chooses the map and the clipping radius.
 
-The mechanism standardized chooses the center, the map, the bins and the clipping radius from its
-earlier answers. The release file contains those answers and the seed of the one random draw. This
-module applies the rule again, and compares the result with the file. A difference does not affect
-the guarantee, because the guarantee holds for every map and radius. It does affect the estimates.
+The mechanism standardized publishes several answers. From the first answers, a rule computes the
+map, the bins and the clipping radius of the later answers. The rule can also use one random draw.
+The release file contains all answers and the seed of the draw. This module computes the map, the
+bins and the radius again, and compares them with the file. A difference does not affect the
+guarantee, because the guarantee holds for every map and radius. A difference affects the estimates.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from dpcov.published.kinds import RowMap
     from dpcov.published.record import Record
 
-# Largest difference that rounding explains: relative for the map, the bins and the radius, and in
-# units of half the width of the bounds for the center.
+# Largest difference that rounding explains. For the map, the bins and the radius, the difference is
+# relative. For the center, it is in half-widths of the bounds.
 REPLAY_TOLERANCE = 1e-9
-# The coefficients of a map are multiples of a unit (`LinearMap.rounded`). If the replayed
-# coefficient lies near the middle between two multiples, rounding can choose the other one.
+# Largest difference of a coefficient of the map, in units of its rounding (`LinearMap.rounded`). If
+# a coefficient lies near the middle between two multiples of the unit, the file can contain the
+# upper multiple and the replay the lower multiple.
 MAX_MAP_UNITS = 1.5
 MEMORY = "replay of the map"  # name in `Record.memory`
 YES = "yes, the map and the clipping radius follow from the earlier answers"
@@ -61,8 +63,8 @@ class Replay:
         True if the file names a rule that this version knows.
 
     mismatches : tuple of str
-        Parts of the first answer that differs, such as ``the center of the map``. Later answers are
-        not compared, because they start from this answer.
+        Parts that differ, such as ``the center of the map``. They belong to the first step of the
+        rule with a difference. Later steps use its result, so dpcov does not compare them.
 
     has_radius : bool
         False if the release holds the trace only, because the radius depends on the matrix noise.
@@ -107,7 +109,7 @@ class Replay:
         return YES if self.has_radius else MAP_ONLY
 
     def warning(self) -> str | None:
-        """Return a warning that names all differences, or None."""
+        """Return a warning that names the mismatches, or None if there are none."""
         if not self.mismatches:
             return None
         return MISMATCH.format(parts=", ".join(self.mismatches))
@@ -135,7 +137,8 @@ def _differences(
 ) -> Iterator[list[str]]:
     """Yield the parts that differ, for each step of the rule.
 
-    Each step starts from what the file states, so a step means little after a difference.
+    Each step starts from earlier parts of the file. After a difference, later steps therefore mean
+    little.
     """
     made = _spread(record, pilot).images(options.power, record.schema, on_grid=True)
     asked = record.find(NoisyMatrix, "directions") or record.find(NoisyTrace, "directions trace")
@@ -187,7 +190,7 @@ def _longest(record: Record, stated: RowMap) -> float:
 
 
 def _relative(noise: MatrixLaw, lattice: Lattice, record: Record) -> MatrixLaw:
-    """Return the noise of a matrix on the lattice that the rule uses for every radius."""
+    """Return the noise of a matrix, rescaled to the lattice that the rule uses for each radius."""
     return noise.rescaled(Lattice.of(record.schema).relative().bound / lattice.bound)
 
 

@@ -63,11 +63,11 @@ class RowMap(_ByValue):
         Center c.
 
     rule : int or None
-        Version of the rule that chose the map, the bins and the clipping radius. None if it is not
-        known.
+        Version of the rule that chose the map, the bins and the clipping radius. None if the
+        version is not known.
 
     seed : int or None
-        Seed of the simulations that the rule used. None if it used none.
+        Seed of the simulations that the rule used. None if the rule used no simulations.
 
     """
 
@@ -182,8 +182,8 @@ class NoisyCount:
 class NoisySums:
     """Noisy sums, which estimate the means and variances of the features.
 
-    The query ``pilot`` publishes them to determine the map of later rounds. The query ``sums``
-    publishes them in place of a second moment.
+    The query ``pilot`` publishes sums to determine the map of later rounds. The query ``sums``
+    publishes sums in place of a second moment.
 
     Attributes
     ----------
@@ -253,9 +253,10 @@ def with_rule(rounds: Iterable[Round], seed: int | None) -> Iterator[Round]:
     seed : int or None
         Seed that the map of the last query used. The map of the directions query uses no draw.
 
-    Returns
-    -------
-    iterator of Round
+    Yields
+    ------
+    Round
+        Round with these facts in its map, if it has a map.
 
     """
     for one in rounds:

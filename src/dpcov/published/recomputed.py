@@ -66,7 +66,9 @@ class Total:
 
     @classmethod
     def of(cls, record: Record) -> Total:
-        """Add up the costs of the rounds, and check the stated cost of each round, once.
+        """Add up the costs of the rounds, and check the stated cost of each round.
+
+        The result is computed once for each release.
 
         Raises
         ------
@@ -92,8 +94,8 @@ class Total:
                 rho += found
             else:
                 epsilon += found
-        record.memory[TOTAL] = cls(epsilon, rho, complete)
-        return cls(epsilon, rho, complete)
+        total = record.memory[TOTAL] = cls(epsilon, rho, complete)
+        return total
 
     def within(self, budget: Budget) -> bool:
         """Return True if the costs are within a budget."""

@@ -672,6 +672,11 @@ def sums_of(release: Record) -> NoisySums | None:
     return None if release.noise is not None else release.find(NoisySums, "sums")
 
 
+def knows_noise(release: Record) -> bool:
+    """Return True if the noise in the matrix, or in the sums, has a known distribution."""
+    return release.noise is not None or sums_of(release) is not None
+
+
 def matrix_reason(release: Record) -> str | None:
     """Return the reason why a release holds no second moment, or None if it holds one.
 

@@ -48,9 +48,10 @@ MIN_RELATIVE_WEIGHT = 1e-100
 # Relative rounding error of the partial fractions. If this error is too large for alpha, only the
 # Chernoff bound is used. Source: not recorded.
 PARTIAL_FRACTION_ERROR = 1e-12
-# Number of steps of the search for the best s. The interval then has 5e-9 of its length, and the
-# error of the least value is of the order of the square of this number.
-BISECTION_STEPS = 40
+# Number of steps of the golden-section search for the best s. The search then ends in an interval
+# of 5e-9 times the first length. The error of the least value is of the
+# order of the square of 5e-9.
+GOLDEN_SECTION_STEPS = 40
 
 
 def quantile_of_sum(law: ScalarLaw, weights: Vector, level: float) -> float:
@@ -132,7 +133,7 @@ def _least_between(function: Callable[[float], float], low: float, high: float) 
     ratio = (math.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = function(left), function(right)
-    for _ in range(BISECTION_STEPS):
+    for _ in range(GOLDEN_SECTION_STEPS):
         if at_left < at_right:
             high, right, at_right = right, left, at_left
             left = high - ratio * (high - low)

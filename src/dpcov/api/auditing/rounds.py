@@ -266,12 +266,13 @@ def released(
     rounds = [
         Round(name, question, *noisy, share * kept, extra)
         for question, (name, share, noisy) in zip(
-            asked, _earlier_rounds(mechanism, laws, rows.lattice(), asked, made), strict=True
+            asked, _earlier_rounds(mechanism, laws, asked, made), strict=True
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    sums, name, noisy = sums_of(made), "second moment", _of_moment(made.noise, _trace_noise(made))
-    if sums is not None:
+    if (sums := sums_of(made)) is None:
+        name, noisy = "second moment", _of_moment(made.noise, _trace_noise(made))
+    else:
         name, noisy = "sums", (_sums, (sums.noise,))
     rounds.append(Round(name, last, *noisy, left, extra))
     for question in counting:
@@ -286,7 +287,7 @@ Noisy = tuple[Callable[[Any], Integers], tuple[Law, ...]]
 
 
 def _earlier_rounds(
-    mechanism: Any, laws: Any, lattice: Lattice, asked: Sequence[Question], made: Release
+    mechanism: Any, laws: Any, asked: Sequence[Question], made: Release
 ) -> list[tuple[str, Fraction, Noisy]]:
     """Return the rounds before the last one, with their fractions of the budget."""
     match laws:

@@ -636,7 +636,8 @@ def plan(
         Multiples of epsilon for the table by budget.
 
     ledger : Ledger, str or Path, optional
-        Ledger of the release. It can require Gaussian noise. The plan records nothing in it.
+        Ledger of the release, which can require Gaussian noise. The plan records nothing in the
+        ledger.
 
     dataset : str, optional
         Data set in the ledger, as in `release`.
@@ -684,7 +685,7 @@ def plan(
     if guess is not None:
         warn_of_former_name("guess", "assumptions", depth=2)
     supposed = assumptions or guess or Assumptions()
-    with_mu = request.needs_mu
+    with_mu = request.needs_mu(request.opened_ledger)
     planner = _Planner(declared, relation, supposed, target, goal, denoise, with_mu)
     trials = planner.trials(int(rows))
     predictions, others = [], []

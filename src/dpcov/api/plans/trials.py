@@ -68,7 +68,7 @@ class Errors:
 
     eigenvalue : float or None
         Mean relative error of the 3 largest eigenvalues of the covariance matrix, as the median
-        over the releases. None in the same cases.
+        over the releases. None if `correlation` is None.
 
     prediction : float or None
         Root mean square change of the predictions of ridge regression, in standard deviations of
