@@ -51,7 +51,7 @@ def drawn(count: int, generator: np.random.Generator) -> pd.DataFrame:
 
 
 def truths(count: int) -> dict[str, np.ndarray]:
-    """Return the figures of the population; counts are the expected ones."""
+    """Return the figures of the population. Each count is the expected count of a table."""
     smoking = SHARES * SMOKERS
     cells = np.column_stack([SHARES - smoking, smoking])
     return {

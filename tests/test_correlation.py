@@ -150,7 +150,7 @@ def test_a_release_with_nothing_to_analyse_is_refused(made, message: str) -> Non
             question(made())
 
 
-def test_one_correlation_is_that_of_the_whole_table() -> None:
+def test_one_correlation_is_an_entry_of_all_correlations() -> None:
     made = released(2.0)
     found = correlation(made, "a", "sex=f")
     whole, ends = made.correlation(), intervals(made, "correlation")

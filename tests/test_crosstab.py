@@ -72,7 +72,7 @@ def test_a_level_that_never_occurs_has_no_shares_and_does_not_count_for_v() -> N
     found = dpcov.crosstab(alone, "ward", "smoker")
     assert np.isnan(found.cramers_v)
     assert "Cramer's V is unknown" in found.summary()
-    json.dumps(found.csv())
+    assert found.csv()
 
 
 def test_the_v_of_independent_columns_is_below_the_noise_level() -> None:
@@ -92,7 +92,7 @@ def test_the_v_of_independent_columns_is_below_the_noise_level() -> None:
 
 
 def test_noise_alone_does_not_make_v_larger() -> None:
-    """The plain V of a table with noise is too large, and the reported one is not."""
+    """The usual V of a table with noise is too large, but the reported V is not."""
     draws = np.random.default_rng(0)
     counts, plain, reported = np.array([[230, 170], [150, 150], [120, 180]]), [], []
     true = np.linalg.norm(module._residuals(counts))
@@ -124,7 +124,7 @@ def test_the_nearest_table_is_coherent_and_no_other_is_nearer(seed: int) -> None
     found = nearest_table(noisy, rows, columns)
     assert coherent(found, rows, columns)
     away = np.linalg.norm(found - noisy)
-    for _ in range(4):  # any coherent table, and those on the way to it
+    for _ in range(4):  # other coherent tables, and tables on the way to them
         other = total * draws.dirichlet(np.full(shape.prod(), 0.5)).reshape(shape)
         other = nearest_table(other, rows, columns)
         for step in (0.01, 1.0):

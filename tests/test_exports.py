@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov import cli
+from dpcov.analysis.correlation import correlations
 from dpcov.api import release
 from dpcov.cli import metadata
 from dpcov.core.printable import FORMULA_STARTS, harmless
@@ -162,6 +163,14 @@ def test_printed_tables_are_harmless_too(
         acting = [cell for cell in cells if cell[:1] in tuple(FORMULA_STARTS)]
         assert all(float(cell) <= 0 for cell in acting)
         assert any("'=1+1" in cell or "'@=1+1" in cell for cell in cells)
+
+
+def test_pages_state_the_number_of_pairs_that_their_list_omits() -> None:
+    found = correlations(release_of(*(f"x{at}" for at in range(40))))
+    omitted = "760 pairs more."  # the list contains 20 of 780 pairs
+    assert omitted in found.summary()
+    assert omitted in found.latex()
+    assert omitted in found._repr_html_()
 
 
 @given(st.text())

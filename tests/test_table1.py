@@ -22,6 +22,7 @@ from test_coherent import random_release
 
 EXACT = 1e6  # epsilon without noise
 ROWS = 4000
+ALL = "all"
 
 
 def wards(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
@@ -105,9 +106,6 @@ def test_without_noise_the_table_is_the_table_of_pandas(by: str, rules: dict[str
     assert all(f"{by}=" not in name and name != by for name in found.columns)
 
 
-ALL = "all"
-
-
 def test_standard_deviations_are_those_that_the_release_contains() -> None:
     frame, found = wards(), dpcov.table1(exact(), "ward")
     for name in ("age", "pulse", "weight", "smoker", "ill"):
@@ -177,7 +175,7 @@ def test_figures_are_possible_whatever_the_noise(seed: int) -> None:
     for by in [None, *groups[:2]]:
         try:
             found = dpcov.table1(made, by)
-        except ReleaseError:  # the next test names the reason
+        except ReleaseError:  # test_a_release_without_means_says_so tests the message
             continue
         shares = np.array([one == "share" for one in found.statistics], bool)
         known = ~np.isnan(found.values)
@@ -189,14 +187,14 @@ def test_figures_are_possible_whatever_the_noise(seed: int) -> None:
         assert np.all(found.counts >= 0)
         if by is not None and made.schema.encoded_columns[by].missing != "pairwise":
             assert found.sizes[1:].sum() <= found.sizes[0] * (1 + 1e-9)
-        json.dumps(found.csv())
+        assert found.csv()
         assert found.summary()
         assert found.latex()
 
 
 def test_a_group_below_the_noise_level_has_flags_and_the_widest_interval() -> None:
     frame = wards()
-    frame["ward"] = np.where(frame.ward == "c", "a", frame.ward)  # nobody is in c
+    frame["ward"] = np.where(frame.ward == "c", "a", frame.ward)  # no patient is in ward c
     made = dpcov.release(frame, schema=of_wards(), epsilon=0.5, seed=4)
     found = dpcov.table1(made, "ward")
     at, group = found.columns.index("smoker"), found.groups.index("c")
@@ -240,12 +238,12 @@ def test_persons_get_the_sentence_about_independent_rows() -> None:
     assert dependent(made) not in dpcov.table1(made, "ward", sampling=False).summary()
 
 
-def grouped(epsilon: float = EXACT) -> dict[str, dpcov.Release]:
+def grouped(epsilon: float = EXACT, seed: int | None = 1) -> dict[str, dpcov.Release]:
     document = of_wards(weight="none").model_dump()
     kept = {name: document["columns"][name] for name in ("ward", "age", "smoker", "weight")}
     schema = Schema.parse(document | {"columns": kept, "derived": {}})
     frame = wards().fillna({"weight": 70.0})
-    return dpcov.release_by(frame, "ward", schema=schema, epsilon=epsilon, seed=1)
+    return dpcov.release_by(frame, "ward", schema=schema, epsilon=epsilon, seed=seed)
 
 
 def test_grouped_releases_are_the_groups() -> None:
@@ -266,6 +264,15 @@ def test_grouped_releases_are_the_groups() -> None:
         dpcov.table1(groups, "site")
     with pytest.raises(ReleaseError, match="not the groups of one grouped release"):
         dpcov.table1({"a": groups["a"], "all": exact()})
+
+
+def test_groups_with_other_guarantees_are_refused() -> None:
+    """The output states one guarantee, so all releases must have this guarantee."""
+    seeded = grouped(2.0)
+    assert dpcov.table1(seeded).groups == ("a", "b", "c")  # a control
+    for others in (grouped(2.0, seed=None), grouped(1.0)):
+        with pytest.raises(ReleaseError, match="not the groups of one grouped release"):
+            dpcov.table1([others["a"], seeded["b"]])
 
 
 def test_the_command_takes_the_files_of_a_grouped_release(run) -> None:

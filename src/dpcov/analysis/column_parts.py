@@ -82,6 +82,12 @@ class Columns:
         self.unit = _unit(release)  # the form that is 1 in each row
         self.count = Estimate.of(release).count
 
+    @property
+    def row_weight(self) -> float:
+        """Weight of a row that counts as 1: the largest survey weight, or 1 without weights."""
+        weight = self.release.schema.weight
+        return 1.0 if weight is None else weight.maximum
+
     @cached_property
     def moment(self) -> Matrix:
         """Second moment with the coherent means and covariances, shape (d, d).
@@ -210,8 +216,13 @@ def joint_errors(
     return np.concatenate([rows.T @ errors @ columns for errors in found.batches()])
 
 
+def deviations_of(errors: Array) -> Array:
+    """Return the root mean squares of simulated errors, shape (b, ...), over the b simulations."""
+    return np.asarray(np.sqrt(np.mean(errors**2, axis=0)))
+
+
 class Ends(NamedTuple):
-    """Figures with the ends of their intervals, which are NaN if they are unknown."""
+    """Figures with the ends of their intervals. Unknown ends are NaN."""
 
     value: Array
     lower: Array
@@ -219,13 +230,13 @@ class Ends(NamedTuple):
 
     @classmethod
     def around(cls, value: Array, ends: tuple[Array, Array] | None) -> Ends:
-        """Return figures with intervals, which are widened to contain the figures."""
+        """Return figures with their intervals, and widen each interval to contain its figure."""
         if ends is None:
             return cls(value, *np.full((2, *value.shape), np.nan))
         return cls(value, np.fmin(ends[0], value), np.fmax(ends[1], value))
 
     def named(self, name: str, lower: str, upper: str, unit: float = 1.0) -> dict[str, Any]:
-        """Return the figures and the ends by name, in other units."""
+        """Return the figures and the ends by name. The values are multiplied by `unit`."""
         return {name: unit * self.value, lower: unit * self.lower, upper: unit * self.upper}
 
     def only(self, kept: Any) -> Ends:
@@ -307,7 +318,7 @@ class Ratio:
             Ends. They are 0 and 1 if the denominator is below the noise level.
 
         """
-        z2 = float(scipy.special.ndtri((1 + level) / 2)) ** 2
+        z2 = _squared_quantile(level)
         fixed = linear = np.zeros_like(self.bottom)
         if sampling:
             own = np.full_like(self.bottom, np.nan) if spread is None else spread
@@ -319,6 +330,11 @@ class Ratio:
         low, high = _roots(square, half, constant)
         unknown = (self.bottom**2 <= z2 * self.bottom_variance) | (self.bottom <= 0)
         return np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
+
+
+def _squared_quantile(level: float) -> float:
+    """Return the square of the normal quantile for intervals with this coverage."""
+    return float(scipy.special.ndtri((1 + level) / 2)) ** 2
 
 
 def _roots(square: Array, half: Array, constant: Array) -> tuple[Array, Array]:
@@ -359,7 +375,7 @@ def count_interval(
         Ends, of at least 0.
 
     """
-    z2 = float(scipy.special.ndtri((1 + level) / 2)) ** 2
+    z2 = _squared_quantile(level)
     more = np.where(sampling & (counts < total), z2, 0.0)
     square = 1 + more / max(total, 1.0)
     half = counts + more / 2

@@ -59,8 +59,8 @@ MAX_PROJECTIONS = 20_000
 MIN_GROUP_CORRELATION = 0.25
 # Largest number of pairs that are all listed: the pairs of 15 features.
 MAX_LISTED_PAIRS = 105
-# Standard deviation of a correlation about which the release says nothing: a uniform value between
-# -1 and 1.
+# Standard error of a correlation whose error is not defined: the standard deviation of a uniform
+# distribution from -1 to 1.
 UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
 # Largest number of features with figures in the cells of a heatmap. More do not fit.
 MAX_WRITTEN_FEATURES = 12
@@ -156,8 +156,8 @@ class NamedMatrix(Result):
 def different_columns(release: Release) -> tuple[Integers, Integers]:
     """Return the positions of all pairs of features of different columns, as two arrays.
 
-    Two levels of the same column exclude each other, so their correlation follows from their
-    shares. Such a pair is no finding.
+    The pairs exclude two levels of the same column, because their correlation follows from their
+    shares.
     """
     i, j = np.tril_indices(len(release.columns), -1)
     columns = np.array([feature.column for feature in release.schema.variables])
@@ -295,7 +295,7 @@ def correlation_errors(
 ) -> CorrelationErrors | None:
     """Return the standard errors of the correlations, and flags for the noise level.
 
-    See `correlation_standard_errors` for the errors and for the releases without errors.
+    The result is None in the same cases as for `correlation_standard_errors`.
     """
     record.refuse(release.not_released)
     if release.uninformative or release.noise is None:
@@ -359,7 +359,7 @@ def _root_mean_square(values: Matrix) -> float:
     place=10,
 )
 def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:
-    """Return the correlations and their standard errors for a heatmap."""
+    """Return the correlations, their standard errors and noise flags for a heatmap."""
     if len(release.columns) < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
     found = correlation_errors(release, generator=generator)
@@ -384,17 +384,18 @@ class PairCorrelation(Result):
         Private correlation.
 
     lower : float, or None
-        Lower end of the interval for the population. The interval covers privacy noise and
+        Lower end of the interval for the population. This interval covers privacy noise and
         sampling. None if the release has no noise distribution.
 
     upper : float, or None
-        Upper end of this interval.
+        Upper end of the interval for the population.
 
     noise_lower : float, or None
-        Lower end of the interval for the rows of the table. The interval covers privacy noise only.
+        Lower end of the interval for the rows of the table. This interval covers the privacy noise
+        only.
 
     noise_upper : float, or None
-        Upper end of this interval.
+        Upper end of the interval for the rows of the table.
 
     level : float
         Nominal coverage of each interval.
@@ -404,7 +405,7 @@ class PairCorrelation(Result):
         distribution.
 
     cautions : tuple of str
-        Sentences about figures that the intervals might miss.
+        Warnings that the intervals might not contain the figures of the table.
 
     dependent : str
         Sentence about persons with several rows, or an empty string.
@@ -577,25 +578,25 @@ def correlations(
     facts, file = _in_full(release, matrix, noise, found)
     if estimate.hides_correlations:
         return Found([], facts, file)
-    kinds, notes, first = {"private": (matrix, "{:.3f}")}, list[str](), ""
+    kinds, notes, persons = {"private": (matrix, "{:.3f}")}, list[str](), ""
     if noise is not None and found is not None:
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
         notes = [found.covering, *noise.sentence(), *found.cautions]
-        first = dependent(release) * both
+        persons = dependent(release) * both
     if truth is not None:
         away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
     whole = triangle("Private correlations", names, matrix)
     listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
-    listed = replace(listed, title=titled(listed.title, first))
+    listed = replace(listed, title=titled(listed.title, persons))
     return Found([whole, listed] if whole else [listed], facts, file)
 
 
 def _in_full(
     release: Release, matrix: Matrix, noise: CorrelationErrors | None, found: Intervals | None
 ) -> tuple[dict[str, Any], Table]:
-    """Return all figures, for JSON and for a file."""
+    """Return all figures, first for JSON and then for a file."""
     ends = {} if found is None else {"lower": found.low, "upper": found.high}
     below = correlations_below_noise(release, noise)
     facts = facts_of(release) | {

@@ -72,7 +72,7 @@ def _deviations(release: Release) -> Vector:
 
 
 def _lengths(schema: Schema, name: str, values: list[float]) -> list[Cell]:
-    """Return differences between values of a column for readers."""
+    """Return standard deviations of a column as cells. For dates, a cell contains the unit."""
     return [length(schema, name, value) for value in values]
 
 
@@ -90,8 +90,8 @@ class _Columns:
     Attributes
     ----------
     figures : tuple of tuple of ndarray, each of shape (p,)
-        Values of each of the `FIGURES` in the units of the data. With intervals, the lower and
-        upper ends follow the values.
+        Values of each of the `FIGURES` in the units of the data. If there are intervals, their
+        lower and upper ends follow the values.
 
     below : ndarray of bool, shape (p,), or None
         True for a mean below the noise level, if this is known.
@@ -120,7 +120,7 @@ class _Columns:
         found = several_intervals(release, asked, generator=generator)
         figures = []
         for one, own, ends in zip(FIGURES, values, found, strict=True):
-            # A value follows all rules of the schema, so it can differ from the interval's center.
+            # A value obeys all rules of the schema, so it can lie outside its interval.
             low, high = one.converted(ends.low), one.converted(ends.high)
             figures.append((own, np.fmin(low, own), np.fmax(high, own)))
         return cls(tuple(figures), below, found[0].covers, (found[0].covering, *notes))

@@ -11,7 +11,6 @@ from dpcov.analysis.below_noise import (
     CONFIDENCE_LEVEL,
     FLAG_TEXT,
     below_noise,
-    contains_zero,
     too_uncertain,
 )
 from dpcov.analysis.column_parts import (
@@ -20,16 +19,17 @@ from dpcov.analysis.column_parts import (
     Parts,
     Ratio,
     count_interval,
+    deviations_of,
     grouping,
     joint_errors,
 )
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.table_texts import (
-    FLAG_NOTE,
     FLAG_SIGN,
     cautions,
     covering,
     covers_of,
+    flag_note,
     with_ends,
 )
 from dpcov.core.entropy import reading_generator
@@ -58,7 +58,7 @@ SAMPLING_SEED = 20_261_127  # Seed of the sampling errors, separate from the dra
 class Crosstab(Result):
     """Contingency table of two columns.
 
-    The table has k rows and l columns. Each figure has its interval in two further attributes.
+    The table has k rows and l columns. Two further attributes contain the interval of each figure.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Crosstab(Result):
         Levels in the rows and in the columns.
 
     counts, lower, upper : ndarray, shape (k, l)
-        Numbers of rows with both levels. With survey weights, sums of weights.
+        Numbers of rows with both levels, or sums of weights for a table with survey weights.
 
     row_totals, row_totals_lower, row_totals_upper : ndarray, shape (k,)
         Sums of the counts in the rows.
@@ -90,10 +90,11 @@ class Crosstab(Result):
         True for a figure below the noise level, shape (k, l).
 
     cramers_v, cramers_v_lower, cramers_v_upper : float
-        Cramer's V with its interval. NaN if fewer than two levels of a column rise above the noise.
+        Cramer's V with its interval. NaN if fewer than two levels of a column are above the noise
+        level.
 
     cramers_v_below_noise : bool or None
-        True if the interval of Cramer's V for the privacy noise contains 0.
+        True if the 95% interval of Cramer's V for the privacy noise alone contains 0.
 
     level : float
         Nominal coverage of each interval.
@@ -227,18 +228,17 @@ class Crosstab(Result):
     def _texts(self, figures: Any, below: Booleans | None, form: str = ".0f") -> list[Cell]:
         """Return figures with their intervals as texts."""
         flags = [False] * len(figures[0]) if below is None else below.tolist()
-        found: list[Cell] = []
+        cells: list[Cell] = []
         for value, low, high, flagged in zip(*figures, flags, strict=True):
             text = "-" if np.isnan(value) else format(value, form) + FLAG_SIGN * flagged
-            found.append(with_ends(text, format(low, form), format(high, form), self.covers))
-        return found
+            cells.append(with_ends(text, format(low, form), format(high, form), self.covers))
+        return cells
 
     def _notes(self) -> tuple[str, ...]:
         """Return the sentences below the tables."""
-        every = (self.below_noise, self.row_shares_below_noise, self.column_shares_below_noise)
-        flagged = any(one is not None and bool(one.any()) for one in every)
-        note = (FLAG_NOTE,) if flagged else ()
-        return (self._of_v(), *covering(self.covers, self.level), *note, *self.sentences)
+        flags = (self.below_noise, self.row_shares_below_noise, self.column_shares_below_noise)
+        coverage = covering(self.covers, self.level)
+        return (self._of_v(), *coverage, *flag_note(*flags), *self.sentences)
 
     def _of_v(self) -> str:
         """Return a sentence about Cramer's V."""
@@ -330,15 +330,18 @@ def crosstab(
     Notes
     -----
     The table is the nearest table with entries of at least 0 and the released counts of both
-    columns. Cells without a level are in the row or column ``(other or missing)``, unless the rule
-    for missing cells is ``pairwise``. The table then contains the rows that have both columns. If
-    the number of cells without a level is below the noise level, the table leaves them out.
+    columns. Cells without a level are in the row or column ``(other or missing)``. If their number
+    is below the noise level, the table leaves them out. If the rule for missing cells is
+    ``pairwise``, the table contains only the rows that have both columns.
 
     The intervals of counts and shares combine the simulated noise with the binomial sampling error
-    (Wilson 1927, Fieller 1954). Noise alone makes a plain Cramer's V too large. dpcov reports the V
-    at which the plain V of the table is the median of the simulated ones. An end of the interval is
-    the V at which it is a quantile. Without noise, this is the interval of Steiger and Fouladi
-    (1997) by simulation. Levels below the noise level do not count for V.
+    (Wilson 1927, Fieller 1954).
+
+    Noise makes the usual Cramer's V of a table too large. dpcov therefore simulates tables for each
+    possible true V. It reports the true V for which the observed V is the median of the simulated
+    values. For the ends of the interval, the observed V is another quantile of these values.
+    Without noise, this is the interval of Steiger and Fouladi (1997), by simulation. Levels below
+    the noise level do not count for V.
 
     Examples
     --------
@@ -366,7 +369,7 @@ def crosstab(
         first, second, errors = _without_hidden_others(columns, first, second, errors)
     counts = columns.joint_counts(first, second)
     cells = _Cells(counts, errors, level, sampling)
-    unit = 1.0 if release.schema.weight is None else release.schema.weight.maximum
+    unit = columns.row_weight
     by_row, by_column = cells.shares(1), cells.shares(0)
     own, of_rows, of_columns = (cells.counts(axes) for axes in ((), (1,), (0,)))
     v, v_below = cells.cramers_v()
@@ -400,14 +403,18 @@ def _without_hidden_others(
 ) -> tuple[Parts, Parts, Array]:
     """Leave out the cells without a level if their number is below the noise level."""
     counts = columns.joint_counts(first, second)
-    parts, kept = [first, second], []
-    for axis, one in enumerate(parts):
-        noise = np.sqrt(np.mean(errors.sum(axis=2 - axis) ** 2, axis=0))
-        hidden = below_noise(counts.sum(axis=1 - axis), noise)
-        other = one.labels[-1] == OTHER_LABEL and bool(hidden[-1])
-        kept.append(slice(None, -1 if other else None))
-        parts[axis] = one.without_other() if other else one
-    return parts[0], parts[1], errors[:, kept[0], kept[1]]
+    hides_first, hides_second = (_hidden_levels(counts, errors, axis)[-1] for axis in (0, 1))
+    if first.labels[-1] == OTHER_LABEL and hides_first:
+        first, errors = first.without_other(), errors[:, :-1]
+    if second.labels[-1] == OTHER_LABEL and hides_second:
+        second, errors = second.without_other(), errors[:, :, :-1]
+    return first, second, errors
+
+
+def _hidden_levels(counts: Matrix, errors: Array, axis: int) -> Booleans:
+    """Return True for each level along an axis whose count is below the noise level."""
+    noise = deviations_of(errors.sum(axis=2 - axis))
+    return below_noise(counts.sum(axis=1 - axis), noise)
 
 
 class _Cells:
@@ -419,7 +426,7 @@ class _Cells:
         Coherent counts.
 
     errors : ndarray, shape (b, k, l), or None
-        Errors, if they are known.
+        Simulated errors of the counts. None if the noise distribution is unknown.
 
     level : float
         Nominal coverage of each interval.
@@ -475,20 +482,16 @@ class _Cells:
         tail = (1 - self._level) / 2
         low = _norm_at(phi, with_sampling, 1 - tail, largest)
         high = _norm_at(phi, with_sampling, tail, largest)
-        of_noise = _norm_at(phi, noise, (1 + CONFIDENCE_LEVEL) / 2, largest)
-        below = bool(contains_zero(np.array(of_noise), np.array(largest)))
-        ends = value, min(low, value), max(high, value)
-        return (ends[0] / largest, ends[1] / largest, ends[2] / largest), below
+        below = _norm_at(phi, noise, (1 + CONFIDENCE_LEVEL) / 2, largest) == 0
+        return (value / largest, min(low, value) / largest, max(high, value) / largest), below
 
     def _without_hidden_levels(self) -> tuple[Matrix, Array | None]:
         """Return the counts and errors of the levels whose counts are above the noise level."""
         counts, errors = self._counts, self._errors
         for axis in (0, 1):
-            totals = counts.sum(axis=1 - axis)
-            kept = totals > 0
+            kept = counts.sum(axis=1 - axis) > 0
             if errors is not None:
-                noise = np.sqrt(np.mean(errors.sum(axis=2 - axis) ** 2, axis=0))
-                kept &= ~below_noise(totals, noise)
+                kept &= ~_hidden_levels(counts, errors, axis)
                 errors = np.compress(kept, errors, axis=1 + axis)
             counts = np.compress(kept, counts, axis=axis)
         return counts, errors
@@ -526,8 +529,8 @@ def _sampling_errors(counts: Matrix, draws: int) -> Array:
 def _norm_at(phi: Matrix, errors: Array, quantile: float, largest: float) -> float:
     """Return the norm of the true residuals for which the observed norm is a quantile.
 
-    The true residuals have the direction of the observed ones. The observed residuals are the true
-    ones plus an error.
+    The observed residuals are the true residuals plus an error. The function assumes that the true
+    residuals are a multiple of the observed residuals.
 
     Parameters
     ----------
@@ -546,7 +549,7 @@ def _norm_at(phi: Matrix, errors: Array, quantile: float, largest: float) -> flo
     Returns
     -------
     float
-        Norm; 0 if the observed norm is below the quantile for independent columns.
+        Norm. It is 0 if the observed norm is below the quantile for independent columns.
 
     """
     observed = float(np.linalg.norm(phi))

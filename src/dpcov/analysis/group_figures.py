@@ -15,6 +15,7 @@ from dpcov.analysis.column_parts import (
     Parts,
     Ratio,
     count_interval,
+    deviations_of,
     grouping,
     joint_errors,
     shares_of,
@@ -67,8 +68,8 @@ class Line:
         level.
 
     observed : bool
-        True for a number with the rule ``level``. The mean of the release also contains the missing
-        cells, but this line does not.
+        True for a number with the rule ``level``. This line leaves out the missing cells, but the
+        mean of the release contains them.
 
     """
 
@@ -87,6 +88,11 @@ class Line:
     def is_other(self) -> bool:
         """True for the share of the cells without a level."""
         return self.name == f"{self.column}={OTHER_LABEL}"
+
+    @property
+    def released(self) -> int | None:
+        """Position of the mean among the means of the release, or None if it is not released."""
+        return None if self.observed else self.variable
 
     def forms(self) -> tuple[Vector, Vector]:
         """Return the forms of the numerator and of the denominator."""
@@ -160,41 +166,50 @@ class Spreads:
     groups : ndarray, shape (d, g)
         Forms of the groups.
 
+    Attributes
+    ----------
+    tops, bottoms : ndarray, shape (d, p)
+        Forms of the numerators and of the denominators of the lines.
+
+    squares : dict of str to str
+        Column of the square of a number, by the name of the number.
+
     """
 
     def __init__(self, schema: Schema, lines: list[Line], unit: Vector, groups: Matrix) -> None:
-        numbers = [line for line in lines if line.statistic == "mean"]
-        self.names = [line.column for line in numbers]
-        columns = [_numeric(schema, name) for name in self.names]
+        numbers = {line.column: line for line in lines if line.statistic == "mean"}
+        columns = {name: _numeric(schema, name) for name in numbers}
         place = {feature.name: j for j, feature in enumerate(schema.features)}
-        self._at = [place[name] for name in self.names]
-        self._half_ranges = np.array([column.half_range for column in columns])
-        self._present = _stacked(_forms(numbers, 1), len(unit))
+        self._at = [place[name] for name in numbers]
+        self._half_ranges = np.array([column.half_range for column in columns.values()])
         self._unit, self._groups = unit, groups
-        self._tops, self._bottoms = (_stacked(_forms(lines, side), len(unit)) for side in (0, 1))
-        self.squares = _squares(schema, self.names)
-        self._values = _values(schema, list(self.squares), unit, place)
-        self._square_values = _values(schema, list(self.squares.values()), unit, place)
-        self._square_limits = [_numeric(schema, name) for name in self.squares]
+        self.tops, self.bottoms = (_stacked(_forms(lines, side), len(unit)) for side in (0, 1))
+        self._present = _stacked(_forms(list(numbers.values()), 1), len(unit))
+        self.squares = _squares(schema, list(numbers))
+        self._square_limits = [columns[name].half_range for name in self.squares]
+        self._square_forms = [
+            _values([(columns[name], *numbers[name].forms()) for name in names], len(unit))
+            for names in (self.squares, self.squares.values())
+        ]
 
     def values(self, release: Release, matrices: Array) -> Array:
         own, within = self._deviations(matrices)
         sums = matrices @ self._unit
-        means = shares_of(sums @ self._tops, sums @ self._bottoms)
+        means = shares_of(sums @ self.tops, sums @ self.bottoms)
         parts = [means, own, within, self._of_squares(matrices)]
         return np.concatenate([part.reshape(len(matrices), -1) for part in parts], axis=1)
 
     def split(self, values: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
         """Split one vector of figures into the four kinds. The last has the shape (s, g)."""
-        lines, numbers = self._tops.shape[1], len(self.names)
+        lines, numbers = self.tops.shape[1], len(self._at)
         at = np.cumsum([lines, numbers, numbers])
         means, own, within, by_group = np.split(values, at)
         return means, own, within, by_group.reshape(len(self.squares), self._groups.shape[1])
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
-        squares = [[one.half_range] * self._groups.shape[1] for one in self._square_limits]
-        most = [np.ones(self._tops.shape[1]), self._half_ranges, self._half_ranges]
-        return 0.0, np.concatenate([*most, np.ravel(squares)])
+        squares = np.repeat(self._square_limits, self._groups.shape[1])
+        most = [np.ones(self.tops.shape[1]), self._half_ranges, self._half_ranges]
+        return 0.0, np.concatenate([*most, squares])
 
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
         return None
@@ -217,10 +232,11 @@ class Spreads:
 
     def _of_squares(self, matrices: Array) -> Array:
         """Return the (b, s, g) standard deviations by group from the squares of numbers."""
-        means = [self._means(matrices, forms) for forms in (self._values, self._square_values)]
-        return _roots(means[1] - means[0] ** 2)
+        means, square_means = (self._means(matrices, forms) for forms in self._square_forms)
+        return _roots(square_means - means**2)
 
     def _means(self, matrices: Array, forms: tuple[Matrix, Matrix]) -> Array:
+        """Return the (b, s, g) means by group of the values with these forms."""
         tops, bottoms = (self._groups.T @ matrices @ form for form in forms)
         return shares_of(tops, bottoms).transpose(0, 2, 1)
 
@@ -257,8 +273,7 @@ def group_figures(
         Figures of all rows and of each group.
 
     """
-    made = _Computation(release, by, level, sampling, reading_generator(generator))
-    return made.found()
+    return _Computation(release, by, level, sampling, reading_generator(generator)).figures()
 
 
 class _Computation:
@@ -288,22 +303,24 @@ class _Computation:
         ]
         forms = self._groups[-1].forms
         self._spreads = Spreads(release.schema, self._lines, columns.unit, forms)
+        self._is_mean = np.array([line.statistic == "mean" for line in self._lines], bool)
         self._shows = shown_unasked(release)
 
-    def found(self) -> GroupFigures:
+    def figures(self) -> GroupFigures:
+        """Return the figures without the groups and lines that are below the noise level."""
         means, flags, own, within, by_group = self._overall()
         sizes, ratio, size_noise = self._estimates()
         deviations = self._deviations(own, by_group)
         figures = self._figures(ratio, means, within.value, deviations.value)
-        counted = np.array([line.statistic == "mean" for line in self._lines], bool)[:, None]
-        counts = np.where(counted, ratio.bottom, ratio.top)
-        variances = np.where(counted, ratio.bottom_variance, ratio.top_variance)
+        is_mean = self._is_mean[:, None]
+        counts = np.where(is_mean, ratio.bottom, ratio.top)
+        variances = np.where(is_mean, ratio.bottom_variance, ratio.top_variance)
         below = None
         if self._shows and flags is not None:
             below = too_uncertain(ratio.noise, 1.0) | flags[:, None]
             below[:, 0] = flags
-        named = [name in (OTHER_LABEL, MISSING_LABEL) for name in self._names]
-        groups = np.flatnonzero(~(np.array(named) & below_noise(sizes, size_noise)))
+        without_level = np.isin(self._names, [OTHER_LABEL, MISSING_LABEL])
+        groups = np.flatnonzero(~(without_level & below_noise(sizes, size_noise)))
         others = np.array([line.is_other for line in self._lines], bool)
         kept = np.flatnonzero(~(others & below_noise(counts[:, 0], np.sqrt(variances[:, 0]))))
         at = np.ix_(kept, groups)
@@ -328,21 +345,21 @@ class _Computation:
             sizes += nearest_shares(totals, max(float(totals.sum()), 0.0)).tolist()
         for line in lines:
             if line.column not in tables:
-                found = [columns.joint_counts(one, line.parts) for one in self._groups]
-                tables[line.column] = np.vstack(found)
+                counts = [columns.joint_counts(one, line.parts) for one in self._groups]
+                tables[line.column] = np.vstack(counts)
         shape = (len(lines), len(sizes))
         tops = [tables[line.column][:, list(line.top)].sum(axis=1) for line in lines]
         bottoms = [tables[line.column][:, list(line.bottom)].sum(axis=1) for line in lines]
         if not self._shows:
             errors = np.zeros((1, 2 * len(lines) + 1, len(sizes)))
         else:
-            asked = [columns.unit, *(form for side in (0, 1) for form in _forms(lines, side))]
+            asked = np.column_stack([columns.unit, *self._spreads.tops.T, *self._spreads.bottoms.T])
             forms = np.column_stack([parts.forms for parts in self._groups])
-            errors = joint_errors(self._release, np.column_stack(asked), forms, self._draws)
+            errors = joint_errors(self._release, asked, forms, self._draws)
         of_sizes, of_top, of_bottom = np.split(errors, [1, 1 + len(lines)], axis=1)
         top, bottom = np.reshape(tops, shape), np.reshape(bottoms, shape)
         ratio = Ratio.of(top, bottom, of_top, of_bottom)
-        return np.array(sizes), ratio, np.sqrt(np.mean(of_sizes[:, 0] ** 2, axis=0))
+        return np.array(sizes), ratio, deviations_of(of_sizes[:, 0])
 
     def _overall(self) -> tuple[Ends, Booleans | None, Ends, Ends, Ends]:
         """Return the figures of all rows, flags, and the standard deviations of the numbers."""
@@ -350,12 +367,12 @@ class _Computation:
         values = list(spreads.split(spreads.values(release, self._columns.moment[None])[0]))
         released = Estimate.of(release).deviations
         for at, line in enumerate(self._lines):
-            if line.variable is not None and not line.observed:
-                values[0][at] = (release.mean()[line.variable] - line.low) / line.width
+            if line.released is not None:
+                values[0][at] = (release.mean()[line.released] - line.low) / line.width
         numbers = [line for line in self._lines if line.statistic == "mean"]
         for at, line in enumerate(numbers):
-            if line.variable is not None and not line.observed:
-                values[1][at] = released[line.variable]
+            if line.released is not None:
+                values[1][at] = released[line.released]
         values[2] = np.fmin(np.where(np.isnan(values[2]), values[1], values[2]), values[1])
         if not self._shows:
             ends = [Ends.around(one, None) for one in values]
@@ -370,12 +387,12 @@ class _Computation:
         return self._with_means(ends[0], means), self._flags(means), ends[1], ends[2], ends[3]
 
     def _with_means(self, figures: Ends, means: Intervals) -> Ends:
-        """Return the figures with the intervals of the released means, where they are the same."""
+        """Return the figures, with the interval of the release for each mean that it contains."""
         low, high = figures.lower.copy(), figures.upper.copy()
         for at, line in enumerate(self._lines):
-            if line.variable is not None and not line.observed:
-                for ends, found in ((low, means.low), (high, means.high)):
-                    ends[at] = (found[line.variable] - line.low) / line.width
+            if line.released is not None:
+                for ends, of_means in ((low, means.low), (high, means.high)):
+                    ends[at] = (of_means[line.released] - line.low) / line.width
         return Ends.around(figures.value, (low, high))
 
     def _flags(self, means: Intervals) -> Booleans:
@@ -388,14 +405,14 @@ class _Computation:
 
     def _deviations(self, own: Ends, by_group: Ends) -> Ends:
         """Return the standard deviations by line and group, with NaN if they are unknown."""
-        names = [line.name for line in self._lines]
-        found = Ends(*np.full((3, len(names), len(self._names)), np.nan))
-        for ends, of_all, of_groups in zip(found, own, by_group, strict=True):
-            for at, name in enumerate(self._spreads.names):
-                ends[names.index(name), 0] = of_all[at]
-            for at, name in enumerate(self._spreads.squares if len(self._groups) > 1 else ()):
-                ends[names.index(name), 1:] = of_groups[at]
-        return found
+        names = [line.column for line in self._lines]
+        squared = [names.index(name) for name in self._spreads.squares]
+        deviations = Ends(*np.full((3, len(names), len(self._names)), np.nan))
+        for ends, of_all, of_groups in zip(deviations, own, by_group, strict=True):
+            ends[self._is_mean, 0] = of_all
+            if len(self._groups) > 1:
+                ends[squared, 1:] = of_groups
+        return deviations
 
     def _figures(self, ratio: Ratio, means: Ends, within: Vector, deviations: Matrix) -> Ends:
         """Return the means and shares by line and group, in the units of the data."""
@@ -404,15 +421,15 @@ class _Computation:
             for name in ("low", "width")
         )
         spread = np.full((len(self._lines), 1), np.nan)
-        spread[[line.statistic == "mean" for line in self._lines], 0] = within
+        spread[self._is_mean, 0] = within
         spread = np.where(np.isnan(deviations), spread, deviations) / width
         ends = None
         if self._shows:
             ends = ratio.interval(self._level, spread**2, sampling=self._sampling)
-        found = Ends.around(ratio.value, ends)
-        for ends_, of_all in zip(found, means, strict=True):
-            ends_[:, 0] = of_all
-        return Ends(*(low + width * one for one in found))
+        figures = Ends.around(ratio.value, ends)
+        for by_group, of_all in zip(figures, means, strict=True):
+            by_group[:, 0] = of_all
+        return Ends(*(low + width * one for one in figures))
 
     def _counted(self, counts: Array, variances: Array) -> Ends:
         """Return counts with intervals; with survey weights, sums of weights."""
@@ -420,26 +437,23 @@ class _Computation:
         if self._shows:
             total, sampling = self._columns.count, self._sampling
             ends = count_interval(counts, variances, total, self._level, sampling=sampling)
-        weight = self._release.schema.weight
-        unit = 1.0 if weight is None else weight.maximum
-        return Ends(*(unit * one for one in Ends.around(counts, ends)))
+        return Ends(*(self._columns.row_weight * one for one in Ends.around(counts, ends)))
 
     def _of_flags(self, deviations: Ends, figures: Ends) -> Ends:
         """Add the standard deviations of flags, which follow from their shares."""
         for at, line in enumerate(self._lines):
             if line.statistic == "share" and line.name == line.column:
-                found = _of_shares(*(one[at] for one in figures))
-                for ends, one in zip(deviations, found, strict=True):
+                own = _of_shares(*(one[at] for one in figures))
+                for ends, one in zip(deviations, own, strict=True):
                     ends[at] = one
         return deviations
 
     def _of_numbers(self, within: Ends) -> Ends:
         """Return the pooled standard deviations by line, with NaN for shares."""
-        numbers = [line.statistic == "mean" for line in self._lines]
-        found = Ends(*np.full((3, len(numbers)), np.nan))
-        for ends, one in zip(found, within, strict=True):
-            ends[numbers] = one
-        return found
+        pooled = Ends(*np.full((3, len(self._lines)), np.nan))
+        for ends, of_numbers in zip(pooled, within, strict=True):
+            ends[self._is_mean] = of_numbers
+        return pooled
 
 
 def _lines(columns: Columns, name: str) -> list[Line]:
@@ -486,20 +500,16 @@ def _squares(schema: Schema, names: list[str]) -> dict[str, str]:
     return found
 
 
-def _values(
-    schema: Schema, names: list[str], unit: Vector, place: dict[str, int]
-) -> tuple[Matrix, Matrix]:
-    """Return the forms of values in the units of the data, and of the cells that are present."""
-    values, present = [], []
-    for name in names:
-        column, here = _numeric(schema, name), unit.copy()
-        if column.has_indicator:
-            here[place[f"{name}={MISSING_LABEL}"]] -= 1.0
-        value = column.midpoint * here
-        value[place[name]] += column.half_range
-        values.append(value)
-        present.append(here)
-    return _stacked(values, len(unit)), _stacked(present, len(unit))
+def _values(numbers: list[tuple[Numeric, Vector, Vector]], order: int) -> tuple[Matrix, Matrix]:
+    """Return the forms of values in the units of the data, and of the cells that are present.
+
+    Each number has a column, and the forms of the numerator and of the denominator of its line.
+    """
+    values = [
+        column.midpoint * present + column.half_range * (2 * top - present)
+        for column, top, present in numbers
+    ]
+    return _stacked(values, order), _stacked([present for _, _, present in numbers], order)
 
 
 def _stacked(forms: list[Vector], order: int) -> Matrix:
@@ -514,8 +524,6 @@ def _roots(variances: Array) -> Array:
 
 def _of_shares(value: Array, low: Array, high: Array) -> tuple[Array, Array, Array]:
     """Return the standard deviations of indicators with these shares, and their intervals."""
-    found, first, last = (
-        np.sqrt(np.clip(one * (1 - one), 0.0, None)) for one in (value, low, high)
-    )
+    own, first, last = (_roots(one * (1 - one)) for one in (value, low, high))
     largest = np.where((low <= 0.5) & (high >= 0.5), 0.5, np.maximum(first, last))
-    return found, np.minimum(first, last), largest
+    return own, np.minimum(first, last), largest

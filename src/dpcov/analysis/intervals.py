@@ -167,7 +167,7 @@ class Intervals(Result):
 
     @property
     def cautions(self) -> list[str]:
-        """Sentences about figures that the intervals might miss."""
+        """Warnings that the intervals might not contain the figures of the table."""
         clipped = [IGNORED_CLIPPING_NOTE] if self.clipped else []
         return clipped + [one for one in (CLIPPED_ROWS_NOTE, TAIL_NOTE) if one in self.assumed]
 

@@ -145,15 +145,16 @@ def _eigenvalues(matrix: Matrix) -> Vector:
 
 
 def _floor(estimate: Estimate, generator: np.random.Generator | None) -> float | None:
-    made = estimate.record
-    if made.noise is None:
+    release = estimate.record
+    if release.noise is None:
         return None
     draws = reading_generator(generator)
-    law = made.noise.rescaled(made.lattice.step**2)
+    law = release.noise.rescaled(release.lattice.step**2)
     p = len(estimate.encoded)
-    away = estimate.encoded / made.intercept()
+    away = estimate.encoded / release.intercept()
     centring = np.column_stack([np.eye(p), -away])
     count = FEW_FLOOR_DRAWS if p > MAX_FLOOR_FEATURES else FLOOR_DRAWS
-    noises = (estimate.complete_errors(made.unmapped(law.simulate(draws))) for _ in range(count))
-    tops = [float(np.linalg.eigvalsh(centring @ noise @ centring.T)[-1]) for noise in noises]
+    noises = (release.unmapped(law.simulate(draws)) for _ in range(count))
+    errors = map(estimate.complete_errors, noises)
+    tops = [float(np.linalg.eigvalsh(centring @ error @ centring.T)[-1]) for error in errors]
     return float(np.quantile(tops, CONFIDENCE_LEVEL, method="higher")) / estimate.count

@@ -1,4 +1,4 @@
-"""Table 1 of a release: counts, means, shares and standard deviations, in all or by group."""
+"""Table 1 of a release: counts, means, shares and standard deviations of all rows or by group."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dpcov.analysis.column_parts import shares_of
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.group_figures import group_figures
 from dpcov.analysis.table_texts import (
-    FLAG_NOTE,
     FLAG_SIGN,
     cautions,
     covering,
     covers_of,
+    flag_note,
     with_ends,
 )
 from dpcov.core.parameters import Probability, check
@@ -64,7 +64,8 @@ class Table1(Result):
         Names of the groups. The first group is ``all``, except for grouped releases.
 
     sizes, sizes_lower, sizes_upper : ndarray, shape (g,)
-        Numbers of rows of the groups with their intervals. With survey weights, sums of weights.
+        Numbers of rows of the groups with their intervals. If the table has survey weights, these
+        are sums of weights.
 
     counts, counts_lower, counts_upper : ndarray, shape (p, g)
         Numbers of rows with a value, for a mean. Numbers of rows at the level, for a share.
@@ -176,15 +177,18 @@ class Table1(Result):
 
     def _notes(self) -> tuple[str, ...]:
         """Return the sentences below the table."""
-        flagged = self.below_noise is not None and bool(self.below_noise.any())
-        pooled = self.by is not None and not np.isnan(self.pooled_deviations).all()
         return (
             *covering(self.covers, self.level),
-            *((FLAG_NOTE,) if flagged else ()),
+            *flag_note(self.below_noise),
             DIVISOR_NOTE,
-            *((POOLED_NOTE,) if pooled else ()),
+            *((POOLED_NOTE,) if self._has_pooled else ()),
             *self.sentences,
         )
+
+    @property
+    def _has_pooled(self) -> bool:
+        """True if the table has a column of pooled standard deviations."""
+        return self.by is not None and not np.isnan(self.pooled_deviations).all()
 
     def _plain(self) -> Table:
         """Return the table without groups."""
@@ -209,7 +213,7 @@ class Table1(Result):
 
     def _grouped(self) -> Table:
         """Return the table with one column for each group."""
-        pooled = not np.isnan(self.pooled_deviations).all()
+        pooled = self._has_pooled
         heads = ("", *self.groups, *(["std dev within groups"] if pooled else []))
         sizes = [
             with_ends(_count(size), _count(low), _count(high), self.covers)
@@ -221,11 +225,12 @@ class Table1(Result):
                 with_ends(self._value(at, group), *self._ends(at, group), self.covers)
                 for group in range(len(self.groups))
             ]
-            own = self._deviation(name, self.pooled_deviations[at])
-            rows.append((f"{name} ({self.statistics[at]})", [*cells, *([own] if pooled else [])]))
-            spread = [self._deviation(name, one) for one in self.deviations[at]]
-            if self.statistics[at] == "mean" and any(spread[1:]):
-                rows.append((f"{name} (std dev)", [*spread, *([None] if pooled else [])]))
+            within = self._deviation(name, self.pooled_deviations[at])
+            cells += [within] if pooled else []
+            rows.append((f"{name} ({self.statistics[at]})", cells))
+            deviations = [self._deviation(name, one) for one in self.deviations[at]]
+            if self.statistics[at] == "mean" and any(deviations[1:]):
+                rows.append((f"{name} (std dev)", [*deviations, *([None] if pooled else [])]))
         return Table(heads, rows, self._title(), notes=self._notes())
 
     def _value(self, at: int, group: int) -> str:
@@ -298,18 +303,19 @@ def _count(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.0f}"
 
 
-# Attributes with one column for each group, and with one entry for each group.
+# Attributes that have one column for each group.
 BY_GROUP = (
     *("counts", "counts_lower", "counts_upper", "values", "lower", "upper"),
     *("deviations", "deviations_lower", "deviations_upper"),
 )
+# Attributes that have one entry for each group.
 BY_SIZE = ("sizes", "sizes_lower", "sizes_upper")
 BY_OPTION = Option("--by", "Column of the groups: a category or a flag.", completes="groupings")
 
 
 @command(
     "table1",
-    "Print counts, means, shares and standard deviations, in all or by group.",
+    "Print counts, means, shares and standard deviations, of all rows or by group.",
     "--by sex",
     several=True,
     by=BY_OPTION,
@@ -327,8 +333,8 @@ def table1(
     Parameters
     ----------
     release : Release, mapping of str to Release, or sequence of Release
-        Release with an intercept. For grouped releases, the result of `release_by` or the loaded
-        releases; each release is then a group.
+        Release with an intercept, or the releases of all groups. The groups can be the result of
+        `release_by`, or releases that were loaded from files.
 
     by : str, optional
         Categorical column or flag of the release that separates the groups.
@@ -363,17 +369,18 @@ def table1(
 
     Notes
     -----
-    The figures by group follow from the cross products of the indicators of the groups. Shares and
-    their intervals are within 0 and 1, means are within their bounds, and the groups add up to all
-    rows.
+    The figures by group come from products of the columns with the indicators of the groups, which
+    the second moment contains. Shares and their intervals are within 0 and 1. Means are within
+    their bounds. The groups add up to all rows.
 
     The intervals by group use Fieller's method with simulated errors of the noise. The sampling
     error of a share by group is binomial. The sampling error of a mean by group uses the standard
-    deviation of the group if it is known, and otherwise the pooled one.
+    deviation of the group. If this standard deviation is unknown, it uses the pooled standard
+    deviation.
 
-    A second moment contains no standard deviation of a number by group. The table contains it if
-    the schema derives the square of the column and if the rule for missing cells is not
-    ``midpoint``. The pooled standard deviation is always known.
+    A second moment contains no standard deviation of a number by group. It contains the standard
+    deviation if the schema derives the square of the column, and if the rule for missing cells is
+    not ``midpoint``. The pooled standard deviation is always known.
 
     Examples
     --------
@@ -426,8 +433,11 @@ def _of_groups(
     if len(given) == 1 and not isinstance(releases, Mapping):
         return table1(given[0], by, **options)
     groups = [one.group for one in given if one.group is not None]
-    columns = {(group.column, one.columns) for group, one in zip(groups, given, strict=False)}
-    if len(columns) != 1 or len(groups) < len(given):
+    kinds = [
+        (group.column, group.together, one.columns, one.reproducible)
+        for group, one in zip(groups, given, strict=False)
+    ]
+    if not kinds or len(groups) < len(given) or any(kind != kinds[0] for kind in kinds):
         raise ReleaseError(
             "These releases are not the groups of one grouped release. Name the files that one "
             "`dpcov release --by` wrote."
@@ -436,32 +446,33 @@ def _of_groups(
         raise ReleaseError(
             f"The releases have the groups of {groups[0].column!r}, not of {by!r}. Leave out by."
         )
-    made = [table1(one, **options) for one in given]
-    names = [name for name in made[0].columns if all(name in table.columns for table in made)]
-    joined = {one: _joined(made, one, names) for one in BY_GROUP}
-    joined |= {one: np.concatenate([getattr(table, one) for table in made]) for one in BY_SIZE}
+    tables = [table1(one, **options) for one in given]
+    first = tables[0]
+    names = [name for name in first.columns if all(name in table.columns for table in tables)]
+    joined = {one: _joined(tables, one, names) for one in BY_GROUP}
+    joined |= {one: np.concatenate([getattr(table, one) for table in tables]) for one in BY_SIZE}
     unknown = np.full(len(names), np.nan)
     return replace(
-        made[0],
+        first,
         columns=tuple(names),
-        statistics=tuple(made[0].statistics[made[0].columns.index(name)] for name in names),
+        statistics=tuple(first.statistics[first.columns.index(name)] for name in names),
         by=groups[0].column,
         groups=tuple(group.level for group in groups),
         **joined,
-        below_noise=None if made[0].below_noise is None else _joined(made, "below_noise", names),
+        below_noise=None if first.below_noise is None else _joined(tables, "below_noise", names),
         pooled_deviations=_pooled(joined["counts"], joined["deviations"]),
         pooled_lower=unknown,
         pooled_upper=unknown,
-        sentences=tuple(dict.fromkeys(one for table in made for one in table.sentences)),
+        sentences=tuple(dict.fromkeys(one for table in tables for one in table.sentences)),
     )
 
 
-def _joined(made: list[Table1], attribute: str, names: list[str]) -> Any:
+def _joined(tables: list[Table1], attribute: str, names: list[str]) -> Any:
     """Return the figures of the named rows of several tables, side by side."""
-    found = [
-        getattr(table, attribute)[[table.columns.index(name) for name in names]] for table in made
+    figures = [
+        getattr(table, attribute)[[table.columns.index(name) for name in names]] for table in tables
     ]
-    return np.concatenate(found, axis=1)
+    return np.concatenate(figures, axis=1)
 
 
 def _pooled(counts: Matrix, deviations: Matrix) -> Vector:

@@ -12,6 +12,7 @@ from dpcov.rows.schema import Numeric
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dpcov.core.arrays import Booleans
     from dpcov.releases import Release
 
 FLAG_SIGN = "*"
@@ -23,7 +24,7 @@ MAX_NAMED_COLUMNS = 5  # Largest number of columns that a note names.
 
 
 def covers_of(release: Release, *, sampling: bool) -> str | None:
-    """Return what the intervals of a release cover, or None if it has none by default."""
+    """Return which errors the intervals cover, or None if the tables have no intervals."""
     if not shown_unasked(release):
         return None
     return "privacy noise and sampling" if sampling else "privacy noise"
@@ -34,13 +35,19 @@ def covering(covers: str | None, level: float) -> tuple[str, ...]:
     return () if covers is None else (f"Intervals cover {covers}, {level:.0%} each.",)
 
 
+def flag_note(*flags: Booleans | None) -> tuple[str, ...]:
+    """Return the explanation of the flag sign if any figure is below the noise level."""
+    flagged = any(one is not None and bool(one.any()) for one in flags)
+    return (FLAG_NOTE,) if flagged else ()
+
+
 def with_ends(value: str, low: str, high: str, covers: str | None) -> str:
     """Return a figure with its interval, if there are intervals."""
     return value if covers is None or value == "-" else f"{value} [{low}, {high}]"
 
 
 def cautions(release: Release, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the warnings about a release, and how missing cells of some columns count."""
+    """Return the warnings about a release, and a note on columns with the rule ``midpoint``."""
     schema = release.schema.encoded_columns
     names = [
         name

@@ -103,14 +103,14 @@ def _callback(declared: Command) -> Callable[..., None]:
     def callback(**given: Any) -> None:
         from dpcov.core.files import check_writable
         from dpcov.releases import Release
-        from dpcov.report.exports import FILE_ENDINGS, PAGE_ENDINGS, require_ending
+        from dpcov.report.exports import require_ending
 
         out, force = given["out"], given["force"]
         files = given["file"] if declared.several else [given["file"]]
         releases = [Release.load(file) for file in files]
         release = releases[0]
         if out is not None:
-            require_ending(out, (*FILE_ENDINGS, *PAGE_ENDINGS))
+            require_ending(out, pages=True)
             check_writable(out, force=force, inputs=files)
         values = {name: given[name] for name in declared.options}
         for name, option in declared.options.items():
@@ -162,13 +162,13 @@ def _write(
         print(printable(sentence), file=sys.stderr)
     if out.suffix.lower() in PAGE_ENDINGS:
         write_page(release, found, out, force=force, inputs=files)
-        with written(out):
-            say(f"The tables are written to {shown(out)}", quiet)
-        return
-    table = found.arrow()
-    write_table(release, table, out, force=force, inputs=files)
+        done = "The tables are written"
+    else:
+        table = found.arrow()
+        write_table(release, table, out, force=force, inputs=files)
+        done = f"{table.num_rows} rows written"
     with written(out):
-        say(f"{table.num_rows} rows written to {shown(out)}", quiet)
+        say(f"{done} to {shown(out)}", quiet)
 
 
 def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:

@@ -125,7 +125,7 @@ def _path(ctx: typer.Context, name: str) -> Path | None:
     arguments = [part.name for part in ctx.command.params if part.param_type_name == "argument"]
     if not found and arguments[:1] == [name] and ctx.args:
         found = ctx.args[0]
-    if isinstance(found, list | tuple):  # several releases have the same columns
+    if isinstance(found, list | tuple):  # the releases of all groups have the same columns
         found = found[0] if found else None
     return None if not found else Path(found)
 

@@ -89,7 +89,7 @@ def plan(
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Ledger of the release, which can require Gaussian noise."),
+        typer.Option(help="Ledger of the release. A ledger can require Gaussian noise."),
     ] = None,
     dataset: options.Dataset = None,
     as_json: options.Json = False,

@@ -37,11 +37,21 @@ SIDECAR_ENDING = "-metadata.json"  # suffix of the file name, from the standard 
 CONTEXT = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
 
 
-def require_ending(path: Path, endings: tuple[str, ...] = FILE_ENDINGS) -> None:
-    """Raise an error unless the file name ends in a known format."""
-    if path.suffix.lower() not in endings:
+def require_ending(path: Path, *, pages: bool = False) -> None:
+    """Raise an error unless the file name ends in a known format.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+
+    pages : bool, default False
+        Also allow the formats of pages with tables.
+
+    """
+    if path.suffix.lower() not in FILE_ENDINGS + PAGE_ENDINGS * pages:
         known = " or ".join(FILE_ENDINGS)
-        if endings != FILE_ENDINGS:
+        if pages:
             known += f", or in {' or '.join(PAGE_ENDINGS)} for the tables"
         raise OutputError(f"The file name {shown(path)!r} must end in {known}.")
 
@@ -125,8 +135,11 @@ def write_page(
     force: bool = False,
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Write the tables of a result to an HTML or LaTeX file, after the guarantee."""
-    if not found.has_sentences:  # rows, and no tables
+    """Write the guarantee and then the tables of a result to an HTML or LaTeX file.
+
+    A result without tables, such as synthetic rows, is refused.
+    """
+    if not found.has_sentences:
         require_ending(path)
     stated = [release.guarantee_in_words(), *caveats(release)]
     if path.suffix.lower() == ".tex":

@@ -17,18 +17,19 @@ SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    "[": "{[}",  # a bracket after the end of a line would be an option of it
+    "[": "{[}",  # after the end of a row, LaTeX would read a bracket as an option
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
 
 def tables(shown: Iterable[Table]) -> str:
-    """Return the LaTeX text of several tables with their notes."""
+    """Return the LaTeX text of several tables with their notes and the number of omitted rows."""
     parts = []
     for table in shown:
-        if table.rows:
-            parts.append(_element(table))
-        parts += [f"{text(note)}\n" for note in table.notes]
+        whole, left = table.in_full().short()
+        words = [*(f"{what}." for what in left), *table.notes]
+        parts += [_element(whole)] if whole.rows else []
+        parts += [f"{text(sentence)}\n" for sentence in words]
     return "\n".join(parts)
 
 

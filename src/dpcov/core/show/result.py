@@ -36,7 +36,7 @@ class Picture:
 class Result:
     """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it.
 
-    The results of all analyses have these methods. In a notebook, a result is shown as tables.
+    Each analysis returns a result with these methods. A notebook shows a result as tables.
 
     Examples
     --------

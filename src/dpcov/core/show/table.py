@@ -126,6 +126,10 @@ class Table:
         )
         return cut, [f"{count} {what} more" for count, what in left if count > 0]
 
+    def in_full(self) -> Table:
+        """Return a table of which `short` keeps all rows and columns."""
+        return replace(self, longest=len(self.rows), widest=None)
+
     def texts(self) -> list[list[str]]:
         """Return each row as texts: the name and the formatted cells."""
         columns = len(self.heads) - 1

@@ -56,7 +56,7 @@ def summary(shown: Iterable[Table]) -> str:
     buffer = io.StringIO()
     out = Console(file=buffer, width=10_000, highlight=False, color_system=None)
     for table in shown:
-        _print(out, replace(table, longest=len(table.rows), widest=None), "")
+        _print(out, table.in_full(), "")
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 
 
