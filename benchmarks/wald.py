@@ -52,14 +52,14 @@ from results import RESULTS, show, write
 COMMAND = "make bench NAME=wald"
 COUNTS, COLUMNS, EPSILONS = (500, 2000, 20_000), (6, 12), (0.3, 1.0)
 RELEASES = 2000
-# Number of releases of each cell before the next cell, and divisor of the number with a strong
-# effect.
+# Number of releases of a cell before the script turns to the next cell. With a strong effect, the
+# number of releases is divided by `STRONG_EVERY`.
 ROUND, STRONG_EVERY = 20, 4
 # File of the answers of an unfinished run.
 ANSWERS = RESULTS / "partial" / "wald.jsonl"
 # Level of the tests, limits of their sizes, and confidence of the intervals of a size.
 LEVEL, LARGEST, LEAST, CONFIDENCE = 0.05, 0.07, 0.03, 0.999
-# Middle and half-width of the columns in half-widths of the bounds.
+# Center and half-width of the columns, as fractions of the half-width of the bounds.
 CENTER, FILL = 0.2, 0.25
 # Correlation of the normal scores of two features.
 RELATED = 0.3
@@ -67,7 +67,7 @@ RELATED = 0.3
 POWER, LEAST_POWER = 0.99, 0.6
 # Fraction of the target that a strong effect explains.
 STRONG = 0.3
-# Numbers of releases from one to the next with the plain test, and with flags of noise.
+# One release in 4 has the plain test, and one release in 10 has flags of noise.
 PLAIN_EVERY, LEVEL_EVERY = 4, 10
 # Largest fraction of variances below the noise level.
 MOST_BELOW = 0.05

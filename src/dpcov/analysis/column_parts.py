@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-# Smallest share of the rows without a level that gets a part, as in `with_other`.
+# Smallest share of cells without a level for which a column gets one more part, as in `with_other`.
 MIN_OTHER_SHARE = 1e-12
 MISSING_LABEL = "(missing)"
 
@@ -53,7 +53,8 @@ class Parts:
         Names of the parts: the levels, or 0 and 1 for a number.
 
     forms : ndarray, shape (d, k)
-        Linear forms. The parts of an encoded row with its intercept are its products with them.
+        Linear forms. The product of a row with a form is the value of a part. The row is encoded
+        and ends with its intercept.
 
     """
 
@@ -62,7 +63,7 @@ class Parts:
     forms: Matrix
 
     def without_other(self) -> Parts:
-        """Return the parts without the part for the cells without a level."""
+        """Return the parts of the levels alone."""
         kept = [at for at, label in enumerate(self.labels) if label != OTHER_LABEL]
         return Parts(self.column, tuple(self.labels[at] for at in kept), self.forms[:, kept])
 

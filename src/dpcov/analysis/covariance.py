@@ -54,7 +54,8 @@ class Figure:
         Number format.
 
     converted : callable
-        Increasing function from the ends of the intervals of `statistic` to ends for the figure.
+        Increasing function that converts the ends of intervals of `statistic` to ends for the
+        figure.
 
     """
 

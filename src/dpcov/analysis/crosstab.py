@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 TOTAL_HEAD = "total"
-# Number of halvings of an interval of Cramer's V, which is then correct to 2^-30.
+# Number of bisection steps for Cramer's V, which is then correct to 2^-30.
 BISECTIONS = 30
 SAMPLING_SEED = 20_261_127  # Seed of the sampling errors, separate from the draws of the noise.
 
@@ -527,7 +527,7 @@ def _sampling_errors(counts: Matrix, draws: int) -> Array:
 
 
 def _norm_at(phi: Matrix, errors: Array, quantile: float, largest: float) -> float:
-    """Return the norm of the true residuals for which the observed norm is a quantile.
+    """Return the norm of the true residuals for which the observed norm is the given quantile.
 
     The observed residuals are the true residuals plus an error. The function assumes that the true
     residuals are a multiple of the observed residuals.

@@ -490,7 +490,7 @@ def _numeric(schema: Schema, name: str) -> Numeric:
 
 
 def _squares(schema: Schema, names: list[str]) -> dict[str, str]:
-    """Return the column of the square of each number, if the schema derives one."""
+    """Return the derived column that contains the square of each number, if there is one."""
     found = {}
     for name, column in schema.encoded_columns.items():
         if isinstance(column, Derived) and column.formula.log is None:
@@ -503,7 +503,7 @@ def _squares(schema: Schema, names: list[str]) -> dict[str, str]:
 def _values(numbers: list[tuple[Numeric, Vector, Vector]], order: int) -> tuple[Matrix, Matrix]:
     """Return the forms of values in the units of the data, and of the cells that are present.
 
-    Each number has a column, and the forms of the numerator and of the denominator of its line.
+    The list has three entries for each number: its column, and the two forms of its line.
     """
     values = [
         column.midpoint * present + column.half_range * (2 * top - present)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
-# Largest eigenvalue of a matrix with unit diagonal that counts as 0, per row of the matrix.
-# Source: not recorded; far above rounding errors.
+# In a matrix with unit diagonal and d rows, an eigenvalue of at most d times this number counts as
+# 0. Source: not recorded; far above rounding errors.
 MAX_ZERO_EIGENVALUE = 1e-11
 Penalty = Literal["encoded", "standardized", "raw"]
 PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")

@@ -49,8 +49,8 @@ BOTH_ERRORS_NOTE = (
     "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
     "residual variance) and privacy noise (simulated)."
 )
-# Largest logarithm of the ratio between the upper end of an interval and the estimate, so that
-# exponentials stay finite.
+# Largest logarithm of the upper end of an interval divided by the estimate. Exponentials then stay
+# finite.
 MAX_LOG_FACTOR = 700.0
 SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "

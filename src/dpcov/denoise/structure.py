@@ -338,7 +338,7 @@ class Structure:
 
     @cached_property
     def _constants(self) -> dict[bytes, tuple[Matrix, Matrix]]:
-        """Matrices of `_sums` that depend on the block alone, by the block's positions."""
+        """Constant matrices of `_sums` for each block, by the positions of the block."""
         found = {}
         for block in self.blocks:
             k, u = self.centers[block], self.units[block]

@@ -233,8 +233,8 @@ class Estimate:
     def _means(self, moment: Matrix) -> Vector:
         """Compute the encoded means: the sums divided by the best estimate of the number of rows.
 
-        If the rows were centered, the sums are about the center. The error of the count then moves
-        a mean only in proportion to the distance of the mean from the center.
+        If the rows were centered, the sums are sums of differences from the center. The error of
+        the count then moves a mean only in proportion to the distance of the mean from the center.
 
         Parameters
         ----------

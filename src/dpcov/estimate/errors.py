@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from dpcov.denoise.structure import Structure
     from dpcov.published.record import Record
 
-# Number of simulated errors, and the smallest number for large matrices: 2.5% of 520 and of 120 are
-# whole numbers.
+# Usual number of simulated errors, and the number for large matrices. 2.5% of 520 and of 120 are
+# whole numbers, so the ends of 95% intervals need no interpolation.
 ERROR_DRAWS, MIN_ERROR_DRAWS = 519, 119
-# Number of entries of all drawn matrices above which there are fewer errors. The limit saves time.
+# Largest number of entries in all drawn matrices. To save time, larger matrices get fewer errors.
 MAX_DRAWN_ENTRIES = 10**7
 # Largest number of entries of the matrices in memory at once: 16 MiB.
 MAX_BATCH_ENTRIES = 2**21
@@ -55,14 +55,14 @@ MAX_BATCH_ENTRIES = 2**21
 ROUNDING_SEED = 20_251_124
 # Degrees of freedom of the prior. Source: tuned; 1 gives wider and 9 gives shorter intervals.
 PRIOR_ROWS = 3.0
-# Smallest variance of a direction, in standard deviations of its noise, and the divisor of this
-# limit after products of categories become 0. Source: not recorded.
+# Smallest variance of a direction, in standard deviations of its noise. After the products of
+# categories become 0, the limit is divided by the second number. Source: not recorded.
 MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Simulated errors of an estimate: a plausible true second moment is `center` minus an error.
+    """Simulated errors of an estimate: `center` minus an error is a plausible second moment.
 
     Each error contains the noise, the clipping bias and rounding. If `sampling` is not zero, an
     error can also contain the sampling error to first order.
@@ -91,7 +91,7 @@ class Errors:
         Number of errors.
 
     sampling : ndarray, shape (draws, d, d) or (draws, 1, 1)
-        Sampling errors, or zeros for errors of these rows.
+        Sampling errors, or zeros if the errors do not include sampling.
 
     """
 
@@ -276,7 +276,7 @@ class Directions:
         return np.asarray(np.sqrt(prior / (prior + noise)))
 
     def left(self, noise: Matrix) -> Matrix:
-        """Reduce a draw of the noise as shrinkage reduces the error of the estimate.
+        """Reduce a draw of the noise by the factors of the shrinkage.
 
         Only directions below the noise level change. Shrinkage does not change the diagonal
         entries, because the noisy matrix estimates them well.

@@ -53,7 +53,9 @@ COST_ROOT_BITS = 128  # Number of binary digits in an upper bound on a square ro
 def rounds_of(
     answers: Iterable[tuple[Query, Published]], schema: Schema, guarantee: Guarantee
 ) -> tuple[Round, ...]:
-    """Return the rounds with their costs. A round without a known cost states the whole budget.
+    """Return the rounds with their costs.
+
+    If the cost of a round is unknown, the round states the whole budget.
 
     A trace that follows a matrix is a trace of the same rows, so its cost depends on the matrix.
 

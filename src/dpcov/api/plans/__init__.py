@@ -734,7 +734,7 @@ def plan(
 
 
 def _order(prediction: Prediction) -> tuple[bool, float]:
-    """Return the place of a prediction: by the error of a correlation, or else of an entry."""
+    """Return a sort key: the error of a correlation, or of an entry if that is unknown."""
     errors = prediction.errors
     return errors.correlation is None, errors.correlation or errors.entry
 

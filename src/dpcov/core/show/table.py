@@ -127,7 +127,7 @@ class Table:
         return cut, [f"{count} {what} more" for count, what in left if count > 0]
 
     def in_full(self) -> Table:
-        """Return a table of which `short` keeps all rows and columns."""
+        """Return a table that `short` does not shorten."""
         return replace(self, longest=len(self.rows), widest=None)
 
     def texts(self) -> list[list[str]]:
