@@ -126,7 +126,7 @@ def first_order(values: Callable[[Array], Array], center: Array, errors: Array) 
 
 
 class _Plain:
-    """Statistic without limits, in the shape of a vector.
+    """Statistic that is a vector and can have any value.
 
     `of_columns` is True if the statistic depends on means and variances only. A release of sums
     contains only such statistics.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def isotonic(values: Vector) -> Vector:
     """Return the nearest vector that never decreases, in Euclidean distance.
 
-    The function pools adjacent violators (Busing 2022). It adds in the order of
-    `scipy.optimize.isotonic_regression`, so both results are equal to the last bit.
+    The function pools adjacent violators (Busing 2022). The order of its additions is the order of
+    `scipy.optimize.isotonic_regression`. Both results are therefore equal to the last bit.
 
     Parameters
     ----------
