@@ -367,9 +367,11 @@ def table1(
     dpcov.crosstab : Contingency table of two columns.
     dpcov.release_by : One release for each category of a column.
 
-    Notes ----- The second moment contains the products of each column with the indicators of the
-    groups. The figures by group follow from these products. Shares and their intervals are within 0
-    and 1. Means are within their bounds. The groups add up to all rows.
+    Notes
+    -----
+    The second moment contains the products of each column with the indicators of the groups. The
+    figures by group follow from these products. Shares and their intervals are within 0 and 1.
+    Means are within their bounds. The groups add up to all rows.
 
     The intervals by group use Fieller's method with simulated errors of the noise. The sampling
     error of a share by group is binomial. The sampling error of a mean by group uses the standard

@@ -218,7 +218,7 @@ def _check_noise(document: FormerDocument) -> None:
 
 
 def _check_rungs(document: FormerDocument) -> None:
-    """Raise an error if the second moments of several rounds (rungs) do not fit their noise."""
+    """Raise an error if the second moments for ranges of norms do not fit their noise."""
     weighted = document.noise if isinstance(document.noise, WeightedSumDocument) else None
     if weighted is not None and len(weighted.weights) != len(weighted.terms):
         raise ValueError("the noise does not have one weight for each term")
