@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov.analysis.statistics import Stack
+from dpcov.estimate.moments import Stack
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.missing import rows_of_pairs
