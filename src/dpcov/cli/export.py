@@ -13,7 +13,7 @@ from dpcov.cli.output import written
 from dpcov.core.printable import shown
 
 app = typer.Typer()
-Software = Literal["r"]
+Software = Literal["r", "lavaan", "psych", "statsmodels", "semopy", "jasp", "stata", "mplus"]
 
 
 @app.command(epilog=example("export people.release.json --for r --out people-r"))

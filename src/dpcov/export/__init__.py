@@ -15,7 +15,7 @@ from dpcov.core.files import reserved
 from dpcov.core.printable import printable, shown
 from dpcov.core.spelling import asked
 from dpcov.errors import OutputError
-from dpcov.export import for_r
+from dpcov.export import for_r, scripts
 from dpcov.export.estimates import Estimates
 
 if TYPE_CHECKING:
@@ -46,8 +46,20 @@ class Target:
     steps: tuple[str, ...]
 
 
+def _run(command: str) -> tuple[str, ...]:
+    """Return the lines of the README that say how to run a script."""
+    return ("Read and change the script, then run it in this folder:", "", f"  {command}")
+
+
 TARGETS: dict[str, Target] = {
     "r": Target("the R package dpcov", for_r.files, for_r.NEXT),
+    "lavaan": Target("lavaan", scripts.lavaan, _run("Rscript lavaan.R")),
+    "psych": Target("psych", scripts.psych, _run("Rscript psych.R")),
+    "statsmodels": Target("statsmodels", scripts.statsmodels, _run("python run_statsmodels.py")),
+    "semopy": Target("semopy", scripts.semopy, _run("python run_semopy.py")),
+    "jasp": Target("JASP", scripts.jasp, ("Follow jasp.txt.", *scripts.NOT_RUN)),
+    "stata": Target("Stata", scripts.stata, (*_run("stata -b do stata.do"), *scripts.NOT_RUN)),
+    "mplus": Target("Mplus", scripts.mplus, (*_run("mplus mplus.inp"), *scripts.NOT_RUN)),
 }
 
 
