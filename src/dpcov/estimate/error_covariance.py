@@ -66,6 +66,15 @@ class ErrorCovariance:
     Release.error_covariance : Compute this matrix.
     dpcov.standard_errors : Standard errors of any function of the means and covariances.
 
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> release.error_covariance().values.shape
+    (5, 5)
+
     """
 
     names: tuple[str, ...]
@@ -84,6 +93,15 @@ class ErrorCovariance:
         -------
         DataFrame or pyarrow.Table
             Frame with one column for each figure.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(release.error_covariance().to_frame().loc["x0", "x0"] > 0)
+        True
 
         """
         from dpcov.core.show.frames import frame
