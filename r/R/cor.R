@@ -5,8 +5,6 @@ cor <- function(x, ...) UseMethod("cor")
 cor.default <- function(x, ...) stats::cor(x, ...)
 
 cor.dpcov_release <- function(x, ...) {
-  if (is.null(x$correlation)) {
-    fail("The release has no means and so no correlations. Set `intercept` in the schema above 0.")
-  }
+  require_figures(x$correlation, x, "correlations")
   x$correlation
 }

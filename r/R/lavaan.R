@@ -1,17 +1,19 @@
 # Arguments for lavaan.
 
 as_lavaan <- function(release, model = NULL) {
-  if (!inherits(release, "dpcov_release")) fail("Call as_lavaan() with the value of read_release().")
-  names <- make.names(release$columns) # lavaan reads `ward=general` as a formula
+  if (!inherits(release, "dpcov_release")) {
+    fail("Call as_lavaan() with the value of read_release().")
+  }
+  require_figures(release$error_covariance, release, "error covariance")
+  names <- make.names(release$columns, unique = TRUE) # lavaan reads `ward=general` as a formula
   chosen <- columns_of(model, names)
   at <- match(chosen, names)
-  if (is.null(release$count)) fail("The release contains no number of rows, but lavaan needs one.")
-  rows <- round(release$count)
+  rows <- max(round(release$count), 1)
   arguments <- list(
     sample.cov = matrix(release$covariance[at, at], length(at), dimnames = list(chosen, chosen)),
     sample.mean = structure(release$mean[at], names = chosen),
     sample.nobs = rows,
-    sample.cov.rescale = FALSE, # the covariance already has the divisor that dpcov states
+    sample.cov.rescale = FALSE, # the covariances have the divisor n
     NACOV = rows * errors_for(release, at),
     meanstructure = TRUE,
     fixed.x = FALSE, # the noise is on the predictors too

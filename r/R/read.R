@@ -46,29 +46,25 @@ require_export <- function(content, file) {
 release_of <- function(content, file) {
   columns <- as.character(content$columns)
   pairs <- list(columns, columns)
-  content$cautions <- as.character(content$cautions)
-  content$dates <- as.character(content$dates)
-  content$mean <- vector_of(content$mean, columns, file)
-  content$covariance <- matrix_of(content$covariance, pairs, file)
-  content$correlation <- matrix_of(content$correlation, pairs, file)
-  content$error_covariance <- errors_of(content, columns, file)
-  ends <- content$intervals
-  for (end in c("low", "high")) {
-    ends$mean[[end]] <- vector_of(ends$mean[[end]], columns, file)
-    ends$covariance[[end]] <- matrix_of(ends$covariance[[end]], pairs, file)
-    ends$correlation[[end]] <- matrix_of(ends$correlation[[end]], pairs, file)
+  for (name in c("cautions", "dates")) content[[name]] <- as.character(content[[name]])
+  for (name in c("mean", "variance")) {
+    content[[name]] <- vector_of(content[[name]], columns, file)
+    content$intervals[[name]] <- lapply(content$intervals[[name]], vector_of, columns, file)
   }
-  content$intervals <- ends
+  for (name in c("covariance", "correlation")) {
+    content[[name]] <- matrix_of(content[[name]], pairs, file)
+    content$intervals[[name]] <- lapply(content$intervals[[name]], matrix_of, pairs, file)
+  }
+  content$error_covariance <- errors_of(content$error_covariance, columns, file)
   structure(content, class = "dpcov_release")
 }
 
 # The error covariances, with names. Their order is the order of coef().
-errors_of <- function(content, columns, file) {
-  names <- c(if (!is.null(content$mean)) columns, pair_names(columns))
-  errors <- content$error_covariance
+errors_of <- function(errors, columns, file) {
+  if (is.null(errors)) return(NULL)
+  names <- c(columns, pair_names(columns))
   if (!identical(as.character(errors$names), names)) damaged(file)
-  both <- list(names, names)
-  lapply(errors[c("privacy", "total")], matrix_of, both, file)
+  lapply(errors[c("privacy", "total")], matrix_of, list(names, names), file)
 }
 
 # Names of the entries of vech(covariance), as lavaan writes and orders them.
@@ -90,5 +86,16 @@ matrix_of <- function(values, names, file) {
 }
 
 damaged <- function(file) {
-  fail("The file ", sQuote(file, FALSE), " is damaged: its names and figures do not match. ", how_to_export())
+  fail(
+    "The file ", sQuote(file, FALSE), " is damaged: its names and figures do not match. ",
+    how_to_export()
+  )
+}
+
+# An accessor stops with the reason of dpcov if the release does not contain its figures.
+require_figures <- function(figures, release, what) {
+  if (is.null(figures)) {
+    reason <- c(release$not_released, release$cautions)
+    fail("The export contains no ", what, ". ", if (length(reason) > 0) reason[1])
+  }
 }

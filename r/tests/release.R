@@ -7,10 +7,10 @@ survey <- read_release(folder)
 # The error message of an expression.
 message_of <- function(expression) tryCatch({ expression; "" }, error = conditionMessage)
 
-# A copy of the export with one entry replaced.
-changed <- function(name, value) {
+# A copy of the export with other entries.
+changed <- function(...) {
   content <- jsonlite::fromJSON(file.path(folder, "estimate.json"), simplifyVector = FALSE)
-  content[[name]] <- value
+  content[...names()] <- list(...)
   file <- tempfile(fileext = ".json")
   writeLines(jsonlite::toJSON(content, auto_unbox = TRUE, digits = NA, null = "null"), file)
   file
@@ -40,14 +40,27 @@ stopifnot(identical(
 # Other files are refused, with the command to run.
 raw <- file.path(tempdir(), "my visits.json")
 writeLines('{"format": "dpcov.release/3", "status": "private"}', raw)
-stopifnot(grepl(paste("dpcov export", shQuote(raw), "--for r"), message_of(read_release(raw)), fixed = TRUE))
+command <- paste("dpcov export", shQuote(raw), "--for r")
+stopifnot(grepl(command, message_of(read_release(raw)), fixed = TRUE))
 writeLines("{", raw)
 stopifnot(grepl("not valid JSON", message_of(read_release(raw))))
 stopifnot(grepl("does not exist", message_of(read_release("nothing"))))
-stopifnot(grepl("not an export", message_of(read_release(changed("format", "another")))))
-stopifnot(grepl("has version 2", message_of(read_release(changed("version", 2)))))
-stopifnot(grepl("damaged", message_of(read_release(changed("mean", list(1, 2))))))
-stopifnot(grepl("--level 0.9`", message_of(confint(survey, level = 0.9)), fixed = TRUE))
+stopifnot(grepl("not an export", message_of(read_release(changed(format = "another")))))
+stopifnot(grepl("has version 2", message_of(read_release(changed(version = 2)))))
+stopifnot(grepl("damaged", message_of(read_release(changed(mean = list(1, 2))))))
+stopifnot(grepl("level=0.9", message_of(confint(survey, level = 0.9)), fixed = TRUE))
+
+# One figure is a table with one row.
+stopifnot(identical(dim(confint(survey, 8)), c(1L, 2L)))
+
+# Figures that are not in the release are refused with dpcov's reason.
+only <- list(correlation = NULL, covariance = NULL, error_covariance = NULL, not_released = "Why.")
+means <- read_release(do.call(changed, only))
+stopifnot(identical(names(coef(means)), survey$columns))
+for (refused in c(cor, vcov, plot, as_lavaan)) {
+  stopifnot(grepl("The export contains no .*Why[.]", message_of(refused(means))))
+}
+invisible(capture.output(print(summary(means))))
 
 grDevices::pdf(NULL)
 plot(survey)
@@ -64,5 +77,6 @@ if (requireNamespace("lavaan", quietly = TRUE)) {
   stopifnot(all.equal(tested(forward), tested(backward), tolerance = 1e-4))
   control <- c(list(model = backward), as_lavaan(survey)) # NACOV in the order of the release
   stopifnot(!isTRUE(all.equal(tested(forward), tested(backward, control), tolerance = 1e-4)))
-  stopifnot(grepl("does not contain age", message_of(as_lavaan(survey, "mood =~ calm + glad + age"))))
+  refused <- message_of(as_lavaan(survey, "mood =~ calm + glad + age"))
+  stopifnot(grepl("does not contain age", refused))
 }
