@@ -1,4 +1,4 @@
-"""The R package reads exports: its answers are those of Python, and its own tests pass."""
+"""The R package reads exports: its answers equal the answers of Python, and its own tests pass."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def assert_close(found, expected):
 
 
 def assert_same_answers(release, found):
-    """Check R's answers against those of Python."""
+    """Check that R and Python give the same answers."""
     assert found["guarantee"] == [release.guarantee_in_words()]
     assert found["columns"] == list(release.columns)
     assert_close(found["count"], [release.count()])
