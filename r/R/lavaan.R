@@ -8,6 +8,10 @@ as_lavaan <- function(release, model = NULL) {
   names <- make.names(release$columns, unique = TRUE) # lavaan reads `ward=general` as a formula
   chosen <- columns_of(model, names)
   at <- match(chosen, names)
+  flat <- chosen[diag(release$covariance)[at] <= 0]
+  if (length(flat) > 0) {
+    fail("The noise hides the variance of ", paste(flat, collapse = ", "), ". Leave them out.")
+  }
   rows <- max(round(release$count), 1)
   arguments <- list(
     sample.cov = matrix(release$covariance[at, at], length(at), dimnames = list(chosen, chosen)),

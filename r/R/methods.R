@@ -37,7 +37,6 @@ print.summary.dpcov_release <- function(x, digits = 4, ...) {
     ", and standard deviations\n", sep = ""
   )
   shown <- as.matrix(format(x$columns, digits = digits))
-  rownames(shown) <- encodeString(release$columns)
   for (name in intersect(c("mean", "low", "high"), colnames(shown))) {
     for (date in release$dates) {
       at <- match(date, release$columns)

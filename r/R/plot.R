@@ -2,11 +2,18 @@
 
 # Above this number of columns, the figures would overlap.
 MAX_COLUMNS_WITH_FIGURES <- 25L
+MAX_CHARACTERS <- 24L # of a name beside the map
+
+shortened <- function(names) {
+  long <- nchar(names) > MAX_CHARACTERS
+  ifelse(long, paste0(substr(names, 1, MAX_CHARACTERS - 3), "..."), names)
+}
 
 plot.dpcov_release <- function(x, digits = 2, ...) {
   correlation <- cor(x)
   places <- seq_len(nrow(correlation))
-  margin <- max(nchar(x$columns)) / 2 + 2
+  names <- shortened(x$columns)
+  margin <- max(nchar(names)) / 2 + 2
   kept <- par(mar = c(margin, margin, 3, 1))
   on.exit(par(kept))
   image(
@@ -14,10 +21,10 @@ plot.dpcov_release <- function(x, digits = 2, ...) {
     zlim = c(-1, 1), col = hcl.colors(41, "Blue-Red 3"), axes = FALSE, xlab = "", ylab = "",
     main = if (x$status == "private") "Private correlations" else "Correlations (NOT PRIVATE)", ...
   )
-  axis(1, places, x$columns, las = 2, tick = FALSE)
-  axis(2, rev(places), x$columns, las = 1, tick = FALSE)
+  axis(1, places, names, las = 2, tick = FALSE)
+  axis(2, rev(places), names, las = 1, tick = FALSE)
   if (length(places) <= MAX_COLUMNS_WITH_FIGURES) {
-    dark <- abs(correlation) > 0.6
+    dark <- abs(correlation) > 0.75
     label <- figures_of(correlation, x$intervals$correlation, digits)
     ink <- ifelse(dark, "white", "black")
     text(col(correlation), rev(places)[row(correlation)], label, col = ink)

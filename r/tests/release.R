@@ -50,6 +50,18 @@ stopifnot(grepl("has version 2", message_of(read_release(changed(version = 2))))
 stopifnot(grepl("damaged", message_of(read_release(changed(mean = list(1, 2))))))
 stopifnot(grepl("level=0.9", message_of(confint(survey, level = 0.9)), fixed = TRUE))
 
+# lavaan gets no column whose variance the noise hides.
+flat <- read_release(changed(covariance = matrix(0, 6, 6)))
+stopifnot(grepl("hides the variance of calm, glad", message_of(as_lavaan(flat))))
+
+# The map shortens long names.
+long <- survey
+long$columns[1] <- strrep("long ", 60)
+grDevices::pdf(NULL)
+plot(survey)
+plot(long)
+invisible(grDevices::dev.off())
+
 # One figure is a table with one row.
 stopifnot(identical(dim(confint(survey, 8)), c(1L, 2L)))
 
@@ -61,10 +73,6 @@ for (refused in c(cor, vcov, plot, as_lavaan)) {
   stopifnot(grepl("The export contains no .*Why[.]", message_of(refused(means))))
 }
 invisible(capture.output(print(summary(means))))
-
-grDevices::pdf(NULL)
-plot(survey)
-invisible(grDevices::dev.off())
 
 # lavaan gives the same fit in any order of the columns.
 if (requireNamespace("lavaan", quietly = TRUE)) {
