@@ -40,6 +40,7 @@ def survey() -> Release:
     return dpcov.release(table, schema=schema, epsilon=0.5, seed=1)
 
 
+@cache
 def has_packages(*names: str) -> bool:
     """Return True if R and these packages are there."""
     if shutil.which("Rscript") is None:
