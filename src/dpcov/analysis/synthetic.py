@@ -7,7 +7,6 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from dpcov.analysis.copula import Copula
 from dpcov.analysis.declared import Option, command
@@ -22,6 +21,8 @@ from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
@@ -172,6 +173,8 @@ def _drawn(schema: Schema) -> list[str]:
 
 def _table(schema: Schema, rows: Matrix, generator: np.random.Generator) -> pa.Table:
     """Convert (m, p) encoded rows to a table, and compute its derived columns."""
+    import pyarrow as pa
+
     places: dict[str, list[int]] = {}
     for position, feature in enumerate(schema.variables):
         places.setdefault(feature.column, []).append(position)
@@ -206,6 +209,8 @@ def _numbers(column: Numeric, encoded: Matrix, generator: np.random.Generator) -
 
 def _cells(column: Numeric, values: Matrix) -> pa.Array:
     """Convert numbers to the cells of a column of its kind."""
+    import pyarrow as pa
+
     gone = np.isnan(values)
     values = np.where(gone, column.midpoint, values)
     match column.reading:
@@ -225,6 +230,8 @@ def _plain(cell: Any) -> Any:
 
 def _levels(column: Categorical, indicators: Matrix) -> pa.Array:
     """Convert (m, k) indicators to the cells of a categorical column."""
+    import pyarrow as pa
+
     texts = any(isinstance(level, str) for level in column.levels)
     cells = [str(level) if texts else level for level in column.levels]
     values: list[bool | int | float | str | None] = list(cells)
