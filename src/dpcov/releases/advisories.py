@@ -9,6 +9,7 @@ from dpcov.core.privacy import ApproxDP
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.published.kinds import NoisySums
 from dpcov.rows.schema import Categorical
+from dpcov.rows.sources.text import Notation
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -42,6 +43,10 @@ DECIMALS = (
     "Made by a version before 0.3 with missing codes or conditions. In columns of decimals, "
     "float32 or long integers, a number such as 999.9 could be missed."
 )
+NOTATION = (
+    "Made from a text file by a version before 0.3. A missing code that is written in the notation "
+    "of the file, such as 999,9, was read as a number."
+)
 DELTA = (
     "Made by a version before 0.3, which stated and recorded a delta although its noise is pure. "
     "The release guarantees epsilon = {:g} without a delta."
@@ -72,6 +77,8 @@ def advisories(release: Release) -> tuple[str, ...]:
     found = [sentence for kind, sentence in _BY_SOURCE if kind in source]
     if _compares_numbers(release):
         found.append(DECIMALS)
+    if source == "csv" and _has_foreign_codes(release):
+        found.append(NOTATION)
     if _states_unspent_delta(release):
         found.append(DELTA.format(release.guarantee.budget.epsilon))  # type: ignore[union-attr]
     return (*found, MORE) if found else ()
@@ -98,6 +105,12 @@ def _compares_numbers(release: Release) -> bool:
     numbers = any(not isinstance(one, Categorical) for one in release.schema.columns.values())
     codes = any(re.fullmatch(r"\s*[+-]?\d*\.?\d+\s*", text) for text in release.schema.missing)
     return numbers and (codes or "rows" in release.provenance)
+
+
+def _has_foreign_codes(release: Release) -> bool:
+    """Return True if a missing code is a number in the notation of a text file alone."""
+    notation = Notation(release.schema.file.decimal, release.schema.file.thousands)
+    return bool({*notation.codes(release.schema.missing)} - {*release.schema.missing})
 
 
 def _states_unspent_delta(release: Release) -> bool:
