@@ -9,7 +9,6 @@ from dpcov.core.privacy import ApproxDP
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.published.kinds import NoisySums
 from dpcov.rows.schema import Categorical
-from dpcov.rows.sources.text import Notation
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -109,6 +108,8 @@ def _compares_numbers(release: Release) -> bool:
 
 def _has_foreign_codes(release: Release) -> bool:
     """Return True if a missing code is a number in the notation of a text file alone."""
+    from dpcov.rows.sources.text import Notation  # imports pyarrow
+
     notation = Notation(release.schema.file.decimal, release.schema.file.thousands)
     return bool({*notation.codes(release.schema.missing)} - {*release.schema.missing})
 
