@@ -328,6 +328,11 @@ def test_a_code_for_missing_values_is_met_in_the_notation_of_the_file(tmp_path, 
     assert [None if np.isnan(x) else x for x in found] == [None, None, 1999.9, 9999]
     seen = diagnose(tmp_path / "f.csv", schema).columns["a"]
     assert (seen.missing, seen.unreadable) == (2, 0)
+    coded, empty = (f"a;b\n{cell};x\n" for cell in ("999,9", ""))
+    found = [file_moment(tmp_path / "f.csv", text, schema) for text in (coded, empty)]
+    assert same(*found)
+    given = file_moment(tmp_path / "f.csv", "a;b\n9,9;x\n", schema)  # control
+    assert not same(found[0], given)
 
 
 @given(st.lists(st.text("0123456789.,eE+-'x ", max_size=9), min_size=1, max_size=9))
