@@ -138,7 +138,7 @@ def prepare_by(data: Any, by: str | None, request: Request) -> PreparedGroups:
     refuse_rows(whole, request.relation)
     data = table_of(data, request.table, request.trust_views)
     described = about(data, request)
-    source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
+    source = open_source(data, whole.file, tuple(whole.columns), whole.numbers, whole.missing)
     source = rows_meeting(source, conditions)
     Rows(whole, source)  # refuses columns that do not fit the schema
     if not is_spark(source):  # one reading serves all categories, so each row has one category

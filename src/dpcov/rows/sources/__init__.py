@@ -103,7 +103,7 @@ def open_rows(
     # exception during this import, even an interrupt.
     with suppress(ImportError):
         import_module("pandas")
-    source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
+    source = open_source(data, schema.file, tuple(schema.columns), schema.numbers, schema.missing)
     if conditions is not None:
         source = rows_meeting(source, conditions)
     kind = SparkRows if is_spark(source) else Rows
@@ -118,6 +118,7 @@ def open_source(
     options: FileOptions,
     declared: tuple[str, ...],
     numbers: frozenset[str] = frozenset(),
+    missing: tuple[str, ...] = (),
 ) -> Source:
     """Open a data set as a stream of Arrow batches.
 
@@ -136,19 +137,26 @@ def open_source(
     numbers : frozenset of str
         Columns of a text file that use the number notation in the options.
 
+    missing : tuple of str
+        Texts that mean a missing value, for these columns.
+
     Returns
     -------
     Source
 
     """
-    source = _opened(data, options, declared, numbers)
+    source = _opened(data, options, declared, numbers, missing)
     if any(name != name.strip() for name in source.names) and not isinstance(source, SparkSource):
         source = Stripped(source)
     return source if options.rows is None else FixedRows(source, options.rows)
 
 
 def _opened(
-    data: Any, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+    data: Any,
+    options: FileOptions,
+    declared: tuple[str, ...],
+    numbers: frozenset[str],
+    missing: tuple[str, ...],
 ) -> Source:
     """Choose the source class for the data and open the source."""
     if is_frame(data):  # first, because a frame has an attribute for each column name
@@ -161,7 +169,7 @@ def _opened(
     if isinstance(data, DatabaseTable):
         return _open_database(data, options, declared)
     if isinstance(data, str | Path):
-        return _open_file(Path(data), options, declared, numbers)
+        return _open_file(Path(data), options, declared, numbers, missing)
     if is_polars(data):
         return PolarsSource(data)
     if hasattr(data, "__arrow_c_stream__"):
@@ -175,11 +183,15 @@ def _opened(
 
 
 def _open_file(
-    path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+    path: Path,
+    options: FileOptions,
+    declared: tuple[str, ...],
+    numbers: frozenset[str],
+    missing: tuple[str, ...],
 ) -> Source:
     """Choose the source class for a file by its ending and open the source."""
     if str(path) == STANDARD_INPUT:
-        return TextSource(path, options, declared, numbers)
+        return TextSource(path, options, declared, numbers, missing)
     name = shown(path)
     is_link = name != printable(str(path))
     no_table = NO_TABLE_MESSAGE.format(asked("table", "NAME"))
@@ -208,7 +220,7 @@ def _open_file(
         )
     if ending in REMEDIES:
         raise SourceError(f"dpcov cannot read files that end with {ending}. {REMEDIES[ending]}.")
-    return TextSource(path, options, declared, numbers)
+    return TextSource(path, options, declared, numbers, missing)
 
 
 def _refuse_query(data: Any) -> None:

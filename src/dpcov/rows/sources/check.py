@@ -222,13 +222,14 @@ def _count_cells(
     written = Notation(schema.file.decimal, schema.file.thousands)
     foreign = is_written and not written.plain and name in schema.numbers
     read = written.plainly(values) if foreign else values
+    missing = schema.missing + (written.codes(schema.missing) if foreign else ())
     column = schema.read_columns.get(name)
     if schema.weight is not None and name == schema.weight.column:
         column = Number(lower=0.0, upper=schema.weight.maximum)
     texts = pc.coalesce(read, values) if foreign else values
-    absent = is_missing(cells(texts, schema.missing), schema.missing)
+    absent = is_missing(cells(texts, missing), missing)
     if isinstance(column, Numeric):
-        numbers = values_of(read, column, schema.missing)
+        numbers = values_of(read, column, missing)
         odd = np.isnan(numbers) & ~absent
         seen.below += int((numbers < column.lower).sum())
         seen.above += int((numbers > column.upper).sum())

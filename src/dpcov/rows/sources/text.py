@@ -37,7 +37,7 @@ import pyarrow.csv as pacsv
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, is_missing
 from dpcov.rows.numbers import trimmed, with_hyphens
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
@@ -96,6 +96,9 @@ class TextSource(Source):
     numbers : frozenset of str
         Columns whose cells are numbers in the notation of the options.
 
+    missing : tuple of str
+        Texts that mean a missing value, in the notation of the options or as plain decimals.
+
     Attributes
     ----------
     cells : tuple of str
@@ -121,6 +124,7 @@ class TextSource(Source):
         options: FileOptions,
         declared: tuple[str, ...],
         numbers: frozenset[str] = frozenset(),
+        missing: tuple[str, ...] = (),
     ) -> None:
         self.repeatable = str(path) != STANDARD_INPUT
         if self.repeatable and not path.is_file():
@@ -130,6 +134,7 @@ class TextSource(Source):
         self.options = options
         self._notation = Notation(options.decimal, options.thousands)
         self._foreign = frozenset[str]() if self._notation.plain else numbers
+        self._codes = self._notation.codes(missing)
         self._grammar = _grammar(options)
         lines, header = self._opened()
         self._waiting = None if self.repeatable else lines
@@ -246,7 +251,12 @@ class TextSource(Source):
                 "The parser and dpcov found different numbers of records. Report this as a bug."
             )
         cells = zip(wanted, (table[name].combine_chunks() for name in found), strict=True)
-        return [self._notation.plainly(c) if n in self._foreign else c for n, c in cells]
+        return [self._plainly(c) if n in self._foreign else c for n, c in cells]
+
+    def _plainly(self, texts: pa.Array) -> pa.Array:
+        """Return numbers as plain decimals; null if a cell is not a number or means missing."""
+        found = self._notation.plainly(texts)
+        return pc.if_else(is_missing(found, self._codes), None, found) if self._codes else found
 
     def _opened(self) -> tuple[Lines, bytes]:
         """Open the file and return the lines below the header, and the header."""
@@ -451,6 +461,13 @@ class Notation:
         if thousands == " " or thousands in GROUPING_SPACES:
             return f"[{' ' * (thousands == ' ')}{GROUPING_SPACES}]"
         return re.escape(thousands)
+
+    def codes(self, missing: Sequence[str]) -> tuple[str, ...]:
+        """Return the plain decimals of the codes for missing values that are in this notation."""
+        if self.plain:
+            return ()
+        found = self.plainly(pa.array(missing, pa.string())).to_pylist()
+        return tuple(code for code in found if code is not None)
 
     def plainly(self, texts: pa.Array) -> pa.Array:
         """Return cells as plain decimals; null if a cell is not a number in this notation.
