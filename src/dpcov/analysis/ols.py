@@ -480,7 +480,7 @@ class OLS(Result):
         Parameters
         ----------
         hypothesis : ndarray, shape (q, k + 1) or (k + 1,), str or sequence of str, optional
-            Matrix R or its only row. R has one column for each coefficient, in the order of `names`.
+            Matrix R or its only row. R has one column for each coefficient in the order of `names`.
             Names stand for single coefficients. The name of a categorical column stands for all its
             levels. The default is all coefficients except the intercept.
 
