@@ -9,7 +9,10 @@ interaction, three contrasts of its coefficients, and predictions.
 The script counts how often the 95% intervals for privacy noise and sampling cover the figures of
 the population. It compares the median width of the intervals with the width of an ideal interval:
 3.92 times the root mean square error of the figure. The row of the Wald test counts how often a
-test of the true contrasts keeps the hypothesis at the 5% level.
+test of the true contrasts keeps the hypothesis at the 5% level. A cell that an earlier run has
+measured with at least as many releases is not measured again.
+
+Rows of regressions also state the fraction of coefficients that dpcov flags as below the noise.
 """
 
 from __future__ import annotations
@@ -68,8 +71,9 @@ CONTRASTS: list[dict[str, float]] = [
     {"age": 1, "age:smoker": 1},  # slope in smokers
     {"smoker": 1, "age:smoker": 50},  # effect of smoking at the age of 50
 ]
+BELOW = "below noise"  # Name of the flags of coefficients.
 NEW = {"age": [35.0, 65.0], "ward": ["a", "c"], "smoker": [1.0, 0.0]}
-# Values, lower ends and upper ends. A test has no value.
+# Values, lower ends and upper ends. A test has no value, and flags have no ends.
 Figures = dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
@@ -190,6 +194,8 @@ def regressed(release: dpcov.Release) -> Figures:
     columns = {name: tuple(np.array(rows).T) for name, rows in found.items()}
     columns["OLS: prediction"] = (predicted, predicted - reach, predicted + reach)
     columns["OLS: Wald test of contrasts"] = (np.full(1, np.nan), -end, end)
+    assert fit.below_noise is not None
+    columns[BELOW] = (fit.below_noise[1:],) * 3
     return columns  # type: ignore[return-value]
 
 
@@ -211,6 +217,7 @@ def measured(
     for name, truth in question.truths(count).items():
         value, low, high = (np.array([one[name][at] for one in found]) for at in range(3))
         covered = (low <= truth) & (truth <= high)
+        below = np.mean([one[BELOW][0] for one in found]) if BELOW in found[0] else None
         share, width = float(covered.mean()), None
         if not np.isnan(value).any():
             error = np.sqrt(np.mean((value - truth) ** 2, axis=0))
@@ -223,6 +230,7 @@ def measured(
             "covered": share,
             "least covered": float(np.min(covered.mean(axis=0))),
             "width / ideal": width,
+            **({} if below is None else {"below noise": float(below)}),
             "holds": LOW <= share <= HIGH and (width is None or width <= WIDEST),
         }
 
@@ -233,9 +241,13 @@ def main() -> int:
     repeats = parser.parse_args().repeats
     options = "" if repeats == REPEATS else f' ARGS="--repeats {repeats}"'
     kept = Kept("answers.json", f"make bench NAME=answers{options}")
-    cells = {(row["n"], row["epsilon"], row["releases"], row["figure"]) for row in kept.go_on()}
+    cells = {
+        (row["n"], row["epsilon"], row["figure"])
+        for row in kept.go_on()
+        if row["releases"] >= repeats
+    }
     for question, count, epsilon in product(QUESTIONS, COUNTS, EPSILONS):
-        if (count, epsilon, repeats, list(question.truths(count))[-1]) in cells:
+        if (count, epsilon, list(question.truths(count))[-1]) in cells:
             continue  # an earlier run has measured it
         kept.part(
             f"{count} {epsilon}",
