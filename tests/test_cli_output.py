@@ -62,7 +62,7 @@ def test_quiet_prints_nothing_and_does_the_same(run, line: str) -> None:
     assert (done.code, done.out, done.err) == (0, "", "")
     new = {path for path in Path().iterdir() if path not in before}
     assert {path.name.partition(".")[0] for path in new} <= {"new"}
-    assert bool(new) == ("new." in line)
+    assert bool(new) == (" new" in line)
 
 
 def test_quiet_does_not_hush_errors_or_that_a_release_protects_nobody(run) -> None:

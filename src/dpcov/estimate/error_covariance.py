@@ -24,11 +24,13 @@ import numpy as np
 from dpcov.core.entropy import reading_generator
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.coherent import positions_by_column
 from dpcov.estimate.errors import MAX_BATCH_ENTRIES
 from dpcov.estimate.missing import DERIVATIVE_STEP
 from dpcov.estimate.moments import Stack, first_order
 from dpcov.estimate.sampling import SAMPLING_ERROR_FACTOR
 from dpcov.published.record import refuse
+from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
@@ -64,6 +66,15 @@ class ErrorCovariance:
     Release.error_covariance : Compute this matrix.
     dpcov.standard_errors : Standard errors of any function of the means and covariances.
 
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> release.error_covariance().values.shape
+    (5, 5)
+
     """
 
     names: tuple[str, ...]
@@ -82,6 +93,15 @@ class ErrorCovariance:
         -------
         DataFrame or pyarrow.Table
             Frame with one column for each figure.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> bool(release.error_covariance().to_frame().loc["x0", "x0"] > 0)
+        True
 
         """
         from dpcov.core.show.frames import frame
@@ -208,7 +228,31 @@ class _Moves:
 def _figures(estimate: Estimate, at: Sequence[int], matrices: Array) -> Array:
     """Return (b, k) means and covariances of columns for (b, d, d) second moments."""
     found, scales = Stack.of(estimate.record, matrices), estimate.scales[at]
+    _set_blocks(estimate.record, found)
     rows, columns = np.triu_indices(len(at))
     means = estimate.centers[at] + found.means[:, at] * scales
     covariances = found.covariances[:, at][:, :, at][:, rows, columns]
     return np.concatenate([means, covariances * scales[rows] * scales[columns]], axis=1)
+
+
+def _set_blocks(release: Record, stack: Stack) -> None:
+    """Set the covariances of levels and flags that their means determine.
+
+    The estimates have these covariances (`estimate.coherent`), so their errors follow from the
+    errors of the means.
+    """
+    for column, at in positions_by_column(release.schema):
+        means = stack.means[:, at]
+        if isinstance(column, Categorical):
+            block = -means[:, :, None] * means[:, None, :]
+            block[:, np.arange(len(at)), np.arange(len(at))] += means
+        elif column.reading == "flag" and column.missing != "midpoint":
+            block = 1 - means[:, :1, None] ** 2  # encoded as -1 and 1
+            if len(at) > 1:  # a missing flag is encoded as 0 and has an indicator
+                own, missing = means.T
+                cross, rest = -own * missing, missing * (1 - missing)
+                entries = np.array([[1 - missing - own**2, cross], [cross, rest]])
+                block = np.moveaxis(entries, -1, 0)
+        else:
+            continue
+        stack.covariances[:, at[:, None], at] = block
