@@ -54,6 +54,9 @@ wheel: .venv/ready-test ## Build the sdist and the wheel, and run the demo from 
 tasks: wheel ## Run examples/tasks from the wheel, beside pandas, statsmodels, lavaan and psych
 	$(ONE_THREAD) .ci/tasks
 
+r: ## Check the R package (R with jsonlite, knitr, markdown and lavaan; qpdf)
+	.ci/r
+
 lint: .venv/ready-lint ## Check style and imports; print code lines by package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -151,6 +154,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark lint docstrings types prose data wheel \
-	tasks bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
+.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r lint docstrings types prose data \
+	wheel tasks bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
 

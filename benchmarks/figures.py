@@ -161,18 +161,6 @@ def wald(cells: Cells) -> str:
     return _table(lines)
 
 
-def odds_ratios(cells: Cells) -> str:
-    """Return the odds ratios of logistic regressions, and those from a second moment."""
-    methods = ["from the moment", "Chebyshev", "private"]
-    lines = [["table", "flag", "feature", "logistic regression", *methods, "intervals that cover"]]
-    for cell in cells:
-        ends = f"{cell['logistic regression']:.2f} ({cell['lower']:.2f} to {cell['upper']:.2f})"
-        figures = [f"{cell[method]:.2f}" for method in methods]
-        held = f"{cell['covered'] * cell['releases']:.0f} of {cell['releases']}"
-        lines.append([cell["table"], cell["flag"], cell["feature"], ends, *figures, held])
-    return _table(lines)
-
-
 def _peer_error(cell: dict[str, Any]) -> str:
     if cell["error_mean"] is None:
         return f"none in {cell['limit']:g} s"
@@ -191,7 +179,6 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "trust": ("docs/trust.md", trust),
     "peers": ("docs/comparison.md", peers),
     "wald": ("docs/explanation/wald.md", wald),
-    "odds_ratios": ("docs/explanation/odds-ratios.md", odds_ratios),
 }
 
 

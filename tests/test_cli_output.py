@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dpcov.api import plans
 from examples_of_commands import ANALYSES, EXAMPLES, OPTIONS, fresh, write_all
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV
@@ -29,8 +30,13 @@ DOING = [
 
 
 @pytest.fixture
-def run(run, tmp_path: Path):
-    """Run the command line in a folder with a table, ledgers, a release and sums."""
+def run(run, tmp_path: Path, monkeypatch):
+    """Run the command line in a folder with a table, ledgers, a release and sums.
+
+    A plan simulates few releases, because these tests do not read its figures.
+    """
+    monkeypatch.setattr(plans, "RELEASES", 2)
+    monkeypatch.setattr(plans, "MAIN_RELEASES", 2)
     write_all(tmp_path)
     return run
 
