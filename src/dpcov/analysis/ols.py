@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
 from dpcov.analysis.statistics import FitFigures
 from dpcov.analysis.statistics import coefficients as coefficients_of
-from dpcov.analysis.wald import Fit, Hypothesis
+from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import REMOVAL_VERSION
@@ -423,12 +423,53 @@ class OLS(Result):
         """
         values = new_rows(self.model.schema, self.model.columns, rows)
         values = np.column_stack([np.ones(len(values)), values])
-        covariance = self.vcov(sampling=sampling)
-        limited = np.isfinite(np.diag(covariance))
-        known = values[:, limited]
-        variances = np.sum(known @ covariance[np.ix_(limited, limited)] * known, axis=1)
-        variances[(values[:, ~limited] != 0).any(axis=1)] = np.inf
-        return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+        return _errors_of(values, self.vcov(sampling=sampling))
+
+    def contrast(self, weights: Mapping[str, float]) -> Contrast:
+        """Return a linear combination of the coefficients with its interval.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            Weights of coefficients by name. All other weights are 0.
+
+        Returns
+        -------
+        Contrast
+            Estimate, standard error, interval and test, as for a single coefficient.
+
+        Raises
+        ------
+        ReleaseError
+            A name is unknown, a weight is not finite, or all weights are 0.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> found = dpcov.ols(release, "x1").contrast({"(intercept)": 1, "x0": 0.5})
+        >>> bool(found.lower < found.estimate < found.upper)
+        True
+
+        """
+        hypothesis = Hypothesis.weighted(self.names, weights)
+        row = hypothesis.matrix
+        sampling = _errors_of(row, self.fit.sampling)[0]
+        privacy = _errors_of(row, self.vcov(sampling=False))[0]
+        t = scipy.special.stdtrit(self.degrees, (1 + self.level) / 2)
+        reach = np.hypot(t * sampling, scipy.special.ndtri((1 + self.level) / 2) * privacy)
+        estimate = float(row[0] @ self.coefficients)
+        return Contrast(
+            hypothesis.words.removesuffix(" = 0"),
+            estimate,
+            float(np.hypot(sampling, privacy)),
+            float(estimate - reach),
+            float(estimate + reach),
+            self.level,
+            self.fit.steps([hypothesis])[0].test(),
+        )
 
     def wald_test(
         self,
@@ -439,9 +480,10 @@ class OLS(Result):
 
         Parameters
         ----------
-        hypothesis : ndarray, shape (q, k + 1), str or sequence of str, optional
-            Matrix R, with one column for each coefficient in the order of `names`. Names stand for
-            single coefficients. The default is all coefficients except the intercept.
+        hypothesis : ndarray, shape (q, k + 1) or (k + 1,), str or sequence of str, optional
+            Matrix R or its only row. R has one column for each coefficient in the order of `names`.
+            Names stand for single coefficients. The name of a categorical column stands for all its
+            levels. The default is all coefficients except the intercept.
 
         values : sequence of float, length q, optional
             Values r of R b under the hypothesis. The default is 0.
@@ -466,8 +508,20 @@ class OLS(Result):
         True
 
         """
-        asked = Hypothesis.asked(self.names, hypothesis, values)
+        asked = Hypothesis.asked(self.names, self._with_levels(hypothesis), values)
         return self.fit.steps([asked])[0].test()
+
+    def _with_levels(self, asked: Any) -> Any:
+        """Return the hypothesis with the levels of a column in place of the name of the column."""
+        named = [asked] if isinstance(asked, str) else asked
+        if named is None or not all(isinstance(one, str) for one in named):
+            return asked
+        levels: dict[str, list[str]] = {}
+        columns = {feature.name: feature.column for feature in self.model.schema.features}
+        for name, feature in zip(self.names[1:], self.model.columns, strict=True):
+            levels.setdefault(columns[feature], []).append(name)
+        parts = [[one] if one in self.names else levels.get(one, [one]) for one in named]
+        return [name for part in parts for name in part]
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
@@ -767,6 +821,15 @@ def _intervals_of_figures(
         np.where(np.isfinite(ends), ends, others)
         for ends, others in zip((r_squared, factors), open_ends, strict=True)
     )  # type: ignore[return-value]
+
+
+def _errors_of(rows: Matrix, covariance: Matrix) -> Vector:
+    """Return the standard errors of (m, k + 1) linear combinations of the coefficients."""
+    limited = np.isfinite(np.diag(covariance))
+    known = rows[:, limited]
+    variances = np.sum(known @ covariance[np.ix_(limited, limited)] * known, axis=1)
+    variances[(rows[:, ~limited] != 0).any(axis=1)] = np.inf
+    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
 
 
 def _gone(name: str) -> float:

@@ -45,11 +45,11 @@ Statistics 2 (1931); F. E. Satterthwaite, Biometrics Bulletin 2 (1946); K. V. Ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -136,6 +136,65 @@ class WaldTest(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class Contrast(Result):
+    """Linear combination of the coefficients of a regression.
+
+    Attributes
+    ----------
+    contrast : str
+        Combination in words.
+
+    estimate : float
+        Combination of the estimated coefficients.
+
+    standard_error : float
+        Standard error for sampling and for the privacy noise.
+
+    lower : float
+        Lower end of the interval.
+
+    upper : float
+        Upper end of the interval.
+
+    level : float
+        Nominal coverage of the interval.
+
+    wald : WaldTest
+        Wald test that the combination is 0.
+
+    See Also
+    --------
+    dpcov.ols : Regression with contrasts.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.wald import Contrast, WaldTest
+    >>> test = WaldTest("age + 2 sex = 0", 4.1, 1, 320.0, 0.0437, 300)
+    >>> Contrast("age + 2 sex", 1.2, 0.6, 0.02, 2.38, 0.95, test).estimate
+    1.2
+
+    """
+
+    contrast: str
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+    level: float
+    wald: WaldTest
+
+    def tables(self) -> list[Table]:
+        tail = (1 - self.level) / 2
+        heads = ("", "estimate", "std err", "P>|t|", f"[{tail:.3g}", f"{1 - tail:.3g}]")
+        cells = [self.estimate, self.standard_error, self.wald.p_value, self.lower, self.upper]
+        forms = ("{:.5g}", "{:.4g}", "{:.3f}", "{:.5g}", "{:.5g}")
+        return [Table(heads, [(self.contrast, cells)], "Contrast", forms)]
+
+    def document(self) -> dict[str, Any]:
+        return {**Result.document(self), "wald": self.wald.document()}
+
+
+@dataclass(frozen=True, slots=True)
 class Hypothesis:
     """Hypothesis R b = r about the coefficients b.
 
@@ -167,6 +226,19 @@ class Hypothesis:
         matrix[np.arange(len(positions)), list(positions)] = 1.0
         return cls(matrix, np.zeros(len(positions)), words, tuple(positions))
 
+    @classmethod
+    def weighted(cls, names: Sequence[str], weights: Mapping[str, float]) -> Hypothesis:
+        """Return the hypothesis that a combination of named coefficients is 0."""
+        matrix = np.zeros((1, len(names)))
+        matrix[0, _positions(names, list(weights))] = list(weights.values())
+        if not (np.isfinite(matrix).all() and matrix.any()):
+            raise ReleaseError(
+                "The weights of a contrast must be finite numbers, and one of them must not be 0. "
+                "Correct the weights."
+            )
+        words = " + ".join(f"{weight:g} * {name}" for name, weight in weights.items())
+        return cls(matrix, np.zeros(1), f"{words} = 0")
+
     def of(self, array: Array) -> Array:
         """Return R times an array of shape (k + 1, ...)."""
         if self.positions is not None:
@@ -184,9 +256,9 @@ class Hypothesis:
         names : sequence of str, length k + 1
             Names of the coefficients.
 
-        asked : ndarray, shape (q, k + 1), sequence of str, str or None
-            Matrix, or names of coefficients. None stands for all coefficients except the
-            intercept.
+        asked : ndarray, shape (q, k + 1) or (k + 1,), sequence of str, str or None
+            Matrix or its only row, or names of coefficients. None stands for all coefficients
+            except the intercept.
 
         values : array-like, shape (q,), or None
             Values under the hypothesis. None stands for 0.
@@ -209,7 +281,8 @@ class Hypothesis:
             positions = _positions(names, [str(one) for one in named])
             found = cls.selecting(len(names), positions, f"{', '.join(map(str, named))} = 0")
         else:
-            found = cls(_matrix(names, named), np.zeros(len(named)), "linear hypotheses")
+            matrix = _matrix(names, named)
+            found = cls(matrix, np.zeros(len(matrix)), "linear hypotheses")
         if values is not None:
             right = np.asarray(values, np.float64).ravel()
             if right.shape != found.values.shape or not np.isfinite(right).all():
@@ -236,7 +309,7 @@ def _positions(names: Sequence[str], asked: Sequence[str]) -> list[int]:
 
 def _matrix(names: Sequence[str], asked: object) -> Matrix:
     """Return the matrix of a hypothesis, or raise if its shape is wrong."""
-    matrix = np.asarray(asked, np.float64)
+    matrix = np.atleast_2d(np.asarray(asked, np.float64))
     if matrix.ndim != 2 or matrix.shape[1] != len(names) or not np.isfinite(matrix).all():
         raise ReleaseError(
             f"The matrix of a hypothesis needs {len(names)} columns of finite numbers, one for "
