@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Names that `dir(release)` lists, which are the stable ones.
 PUBLIC_NAMES = (
     *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
-    *("denoise", "provenance", "group", "columns", "mean", "variance", "covariance"),
+    *("provenance", "group", "columns", "mean", "variance", "covariance"),
     *("correlation", "error_covariance", "second_moment", "count", "total_weight", "to_frame"),
     *("to_text", "save", "load", "guarantee_in_words", "not_protected", "not_released"),
 )
