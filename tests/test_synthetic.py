@@ -24,6 +24,7 @@ from dpcov import ols, sample
 from dpcov.analysis.copula import TOLERANCES
 from dpcov.analysis.latent import GRID, Pairs
 from dpcov.analysis.level_draws import scaled_to_shares
+from dpcov.analysis.marginals import marginal
 from dpcov.analysis.synthetic import Rows, _copula
 from dpcov.analysis.synthetic import rows as draw
 from dpcov.denoise import denoise
@@ -304,3 +305,9 @@ def test_a_pair_is_out_of_reach_only_if_no_copula_has_all_correlations(seed, pos
     bound = together(made.correlation(), Pairs(np.array(values)))
     assert off_by(made, drawn)[2] < 0.03
     assert (not drawn.unreached) is (not drawn.notes()) is (bound > -1e-4) is possible
+
+
+def test_a_marginal_is_finite_at_the_ends_of_the_grid() -> None:
+    """Variances near the uniform one, at which the inverse of the beta distribution can fail."""
+    for variance in np.linspace(0.07, 0.1, 400):
+        assert np.isfinite(marginal(0.3, variance).of(GRID)).all()

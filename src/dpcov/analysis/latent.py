@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
 
 GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a normal variable in numerical integrals.
+# Probabilities of the intervals around the values of the grid.
 WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
 TERMS = 150  # Number of terms of the power series.
 BATCH_PAIRS = 20_000  # Number of pairs in one batch.
 ROOT_HALVINGS = 25  # Number of halvings of the interval of a latent correlation.
 MAX_CORRELATION = 0.9999  # Largest absolute value of a correlation of normal variables.
 MIN_GAIN = 0.01  # Smallest correlation of a function and its normal variable that is divided by.
-# Largest number of alternating projections. Each one decomposes a matrix of order s, so large
-# matrices get at most MAX_CUBES / s^3 projections.
-MAX_PROJECTIONS = 200
+# Largest number of alternating projections. Source: not recorded.
+MAX_ALTERNATIONS = 200
+# Largest sum of s^3 over the projections of a matrix of order s. Source: not recorded.
 MAX_CUBES = 4 * 10**7
 ROUNDING_ERROR = 2e-5  # Largest distance of an entry from its bounds that counts as none.
 
@@ -166,7 +167,7 @@ def within(bounds: tuple[Matrix, Matrix], start: Matrix) -> tuple[Matrix, tuple[
     if not len(low):
         return start, None
     near, outside = np.clip(start, low, high), None
-    for _ in range(min(MAX_PROJECTIONS, MAX_CUBES // len(low) ** 3) or 1):
+    for _ in range(min(MAX_ALTERNATIONS, MAX_CUBES // len(low) ** 3) or 1):
         values, vectors = np.linalg.eigh(near)
         found = (vectors * np.maximum(values, 0.0)) @ vectors.T
         scales = np.sqrt(np.diag(low) / np.maximum(np.diag(found), 1e-300))
