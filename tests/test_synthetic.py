@@ -239,7 +239,7 @@ def formerly_drawn(made: dpcov.Release, name: str) -> np.ndarray:
     return np.clip(np.floor(normal + generator.random(MANY)), column.lower, column.upper)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 10.0, 1e6])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(10.0, marks=pytest.mark.slow), 1e6])
 def test_moments_of_skewed_columns_are_those_of_the_release(epsilon: float) -> None:
     frame, declared = skewed_table()
     made = dpcov.release(frame, schema=declared, epsilon=epsilon, seed=0)
@@ -296,7 +296,9 @@ def together(wanted: np.ndarray, pairs: Pairs) -> float:
     return float(np.maximum(normal * low, normal * high).sum() / np.linalg.norm(normal))
 
 
-@pytest.mark.parametrize(("seed", "possible"), [(0, False), (1, False), (3, True)])
+@pytest.mark.parametrize(
+    ("seed", "possible"), [(0, False), pytest.param(1, False, marks=pytest.mark.slow), (3, True)]
+)
 def test_a_pair_is_out_of_reach_only_if_no_copula_has_all_correlations(seed, possible) -> None:
     frame, declared = skewed_table(20_000, "rate", "group")
     made = dpcov.release(frame, schema=declared, epsilon=1.0, seed=seed)
