@@ -682,8 +682,7 @@ class _Calibration:
         """
         found, start = cross.copy(), 0
         for levels in self._parts.levels:
-            shares = np.clip(levels.shares, 0.0, 1.0)  # the last share can be -1e-17
-            most = np.exp(-(ndtri(shares) ** 2) / 2)[:, None] / math.sqrt(2 * math.pi)
+            most = np.exp(-(ndtri(levels.shares) ** 2) / 2)[:, None] / math.sqrt(2 * math.pi)
             here = slice(start, start + len(levels.features))
             found[here] = np.clip(found[here], -most[:-1], most[:-1])
             sums = found[here].sum(axis=0)
