@@ -64,7 +64,7 @@ def test_every_folder_says_what_it_is_and_that_a_seed_protects_nobody(made, tmp_
         # A script reads its numbers from the tables, and the others read no comments.
         assert stated or path.suffix in (".R", ".py", ".dat") or path.name.startswith("jasp_")
     if target in ("jasp", "stata", "mplus"):
-        assert "Not run" in text
+        assert "Not tested" in text
         assert "leave out the privacy noise" in text
 
 

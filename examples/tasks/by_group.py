@@ -1,4 +1,4 @@
-"""Table 1 by group: means in each department, beside pandas."""
+"""Table 1 by group: means in each department, compared with pandas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ expected = table.groupby("department").mean()
 rows = []
 for group, department in enumerate(found.groups):
     if department not in expected.index:
-        continue  # all rows
+        continue  # the column for all rows
     for name in ("age", "smoker", "systolic", "hba1c"):
         at = found.columns.index(name)
         figures = (one[at, group] for one in (found.values, found.lower, found.upper))

@@ -1,4 +1,8 @@
-"""One correlation, beside pandas. The interval for the rows covers the privacy noise only."""
+"""One correlation, compared with pandas.
+
+The interval for the population covers privacy noise and sampling. The interval for the rows of the
+table covers only the privacy noise.
+"""
 
 from __future__ import annotations
 

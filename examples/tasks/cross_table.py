@@ -1,4 +1,4 @@
-"""Cross table: counts, shares of rows and Cramer's V, beside pandas and scipy."""
+"""Cross table: counts, shares of rows and Cramer's V, compared with pandas and scipy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Factor analysis with three factors in psych from the release, beside psych from the table.
+"""Factor analysis with three factors: psych on the release, compared with psych on the table.
 
-psych cannot use the errors of the release. The exported script computes standard errors that
-include the privacy noise, by small changes of the covariances.
+psych cannot use the error covariance of the release. The exported script repeats the analysis after
+small changes of the covariances, and so computes standard errors that include the privacy noise.
 """
 
 from __future__ import annotations

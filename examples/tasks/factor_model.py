@@ -1,7 +1,7 @@
-"""Three-factor model (CFA) in lavaan from the release, beside lavaan from the table.
+"""Three-factor model (CFA): lavaan on the release, compared with lavaan on the table.
 
-The export contains the covariance matrix of all errors (NACOV). The standard errors and the test of
-lavaan therefore include the privacy noise.
+The exported script passes the error covariance of the release to lavaan, as the argument NACOV. The
+standard errors and the test of lavaan therefore include the privacy noise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Interaction of a number and a flag: slopes of smokers and others, beside statsmodels.
+"""Interaction of a number and a flag in a regression, compared with statsmodels.
 
-The schema declares the product of both columns, so that the release holds it.
+The schema declares the product of both columns as a derived column, so the release contains it.
 """
 
 from __future__ import annotations

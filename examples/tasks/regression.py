@@ -1,4 +1,4 @@
-"""Regression with a factor: coefficients, a contrast and a prediction, beside statsmodels."""
+"""Regression with a factor, compared with statsmodels: coefficients, contrast and prediction."""
 
 from __future__ import annotations
 

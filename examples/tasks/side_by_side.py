@@ -1,4 +1,4 @@
-"""Tables of the tasks, and the print of private and confidential answers side by side."""
+"""Helpers of the tasks: simulated tables, their releases, and a printed comparison of answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def visits() -> pd.DataFrame:
 
 
 def release_of_visits(table: pd.DataFrame) -> dpcov.Release:
-    """Release the visits with the product that the interaction needs."""
+    """Release the visits, with the product of age and smoker for the interaction."""
     text = (files("dpcov.cli.demo") / "visits.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
     del document["unit"]  # each patient has one row
@@ -54,10 +54,11 @@ def release_of_questionnaire(table: pd.DataFrame) -> dpcov.Release:
 def in_r(
     release: dpcov.Release, table: pd.DataFrame, software: str, model: dict[str, str], code: str
 ) -> list[Row]:
-    """Export a release for software in R, run the script with another model, and return its rows.
+    """Export a release, run the exported R script with another model, and return the results.
 
-    `model` contains the new line of the script for the start of each line to replace. The code at
-    the end of the script compares with `table.csv` and writes `rows.csv`.
+    `model` contains the lines of the script to replace: the start of each line, and the new line.
+    `code` is appended to the script. It analyses the confidential table (`table.csv`) and writes
+    the answers from both to `rows.csv`.
     """
     file, folder = Path("questionnaire.release.json"), Path(f"questionnaire-{software}")
     release.save(file, force=True)
@@ -76,7 +77,7 @@ def in_r(
 
 
 def show(title: str, program: str, rows: Iterable[Row]) -> None:
-    """Print rows of a name, a private answer, its interval and the confidential answer."""
+    """Print private answers and their intervals next to the confidential answers."""
     rows = list(rows)
     print(title)
     print(f"{'':38}{'dpcov':>11}{'[0.025':>11}{'0.975]':>11}{program:>14}")

@@ -1,4 +1,4 @@
-"""Table 1: means of numbers and shares of levels, beside pandas."""
+"""Table 1: means of numbers and shares of levels, compared with pandas."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
     needed = list(dict.fromkeys(own for name in wanted for own in _read_for(schema, name)))
     source = open_source(
         pa.table(data) if isinstance(data, dict) else data,
-        schema.file.model_copy(update={"rows": None}),  # all new rows
+        schema.file.model_copy(update={"rows": None}),  # reads all new rows
         () if schema.file.header else tuple(schema.columns),
         schema.numbers,
         schema.missing,

@@ -23,7 +23,7 @@ NEXT = (
 
 
 def document(found: Estimates) -> dict[str, Any]:
-    """Return the content of the JSON file. Figures that are not released are null."""
+    """Return the content of the JSON file. Estimates that are not released are null."""
     release = found.release
     errors: dict[str, Any] | None = None
     if found.has_errors:

@@ -138,7 +138,7 @@ def open_source(
         Columns of a text file that use the number notation in the options.
 
     missing : tuple of str
-        Texts that mean a missing value, for these columns.
+        Texts that mean a missing value in these columns.
 
     Returns
     -------

@@ -254,7 +254,7 @@ class TextSource(Source):
         return [self._plainly(c) if n in self._foreign else c for n, c in cells]
 
     def _plainly(self, texts: pa.Array) -> pa.Array:
-        """Return numbers as plain decimals; null if a cell is not a number or means missing."""
+        """Convert cells to plain decimals; null if a cell is no number or a missing-value code."""
         found = self._notation.plainly(texts)
         return pc.if_else(is_missing(found, self._codes), None, found) if self._codes else found
 
@@ -463,7 +463,7 @@ class Notation:
         return re.escape(thousands)
 
     def codes(self, missing: Sequence[str]) -> tuple[str, ...]:
-        """Return the plain decimals of the codes for missing values that are in this notation."""
+        """Convert missing-value codes to plain decimals; leave out codes that are no numbers."""
         if self.plain:
             return ()
         found = self.plainly(pa.array(missing, pa.string())).to_pylist()
