@@ -2,17 +2,18 @@
 
     make bench NAME=answers [ARGS="--repeats 100"]
 
-Each repetition draws a table from a known population and releases it. One release answers `table1`
-by group and `crosstab`. Another release answers `ols` with a formula that has a factor and an
-interaction, three contrasts of its coefficients, and predictions.
+Each repetition draws a table from a known population and releases it. For tables, the script
+computes `table1` by group and `crosstab`. For regressions, it computes `ols` with a formula that
+has a factor and an interaction. It also computes three contrasts of the coefficients, and
+predictions.
 
 The script counts how often the 95% intervals for privacy noise and sampling cover the figures of
 the population. It compares the median width of the intervals with the width of an ideal interval:
-3.92 times the root mean square error of the figure. The row of the Wald test counts how often a
-test of the true contrasts keeps the hypothesis at the 5% level. A cell that an earlier run has
-measured with at least as many releases is not measured again.
+3.92 times the root mean square error of the figure. For the Wald test, the script tests the true
+contrasts and counts how often the p-value is at least 0.05. Rows of regressions also state the
+fraction of coefficients that dpcov flags as below the noise.
 
-Rows of regressions also state the fraction of coefficients that dpcov flags as below the noise.
+The script skips cells that an earlier run measured with at least as many releases.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import dpcov
 from results import Kept, show
 
 COUNTS = (2000, 20_000)
-MORE = (*COUNTS, 200_000)  # With 20,000 rows, many coefficients are below the noise.
+MORE = (*COUNTS, 200_000)  # for regressions: with 20,000 rows, noise hides many effects
 EPSILONS = (0.3, 1.0)
 REPEATS = 1000
 LEVEL = 0.95
@@ -58,7 +59,7 @@ PRESSURES = {
     },
     "derived": {"age_smoker": {"product": ["age", "smoker"]}},
 }
-EFFECTS = {  # on the blood pressure
+EFFECTS = {  # true coefficients for the blood pressure
     "(intercept)": 90.0,
     "age": 0.5,
     "C(ward, ref='b')[T.a]": -3.0,
@@ -72,15 +73,16 @@ CONTRASTS: list[dict[str, float]] = [
     {"age": 1, "age:smoker": 1},  # slope in smokers
     {"smoker": 1, "age:smoker": 50},  # effect of smoking at the age of 50
 ]
-BELOW = "below noise"  # Name of the flags of coefficients.
+BELOW = "below noise"  # Key of the flags for coefficients below the noise level.
 NEW = {"age": [35.0, 65.0], "ward": ["a", "c"], "smoker": [1.0, 0.0]}
-# Values, lower ends and upper ends. A test has no value, and flags have no ends.
+# Values, lower ends and upper ends by name. For a test, the value is NaN. For flags, all three are
+# the flags.
 Figures = dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Question:
-    """Population, what releases of its tables are asked for, and the true answers."""
+    """Population, with the analyses of its releases and the true figures."""
 
     schema: dict[str, Any]
     drawn: Callable[[int, np.random.Generator], pd.DataFrame]
@@ -90,7 +92,7 @@ class Question:
 
 
 def drawn(count: int, generator: np.random.Generator) -> pd.DataFrame:
-    """Return a table that is drawn from the population."""
+    """Draw a table from the population."""
     ward = generator.choice(3, count, p=SHARES)
     smoker = (generator.random(count) < SMOKERS[ward]) * 1.0
     age = np.clip(generator.normal(AGES[ward], DEVIATION), 0, 110)
@@ -98,7 +100,7 @@ def drawn(count: int, generator: np.random.Generator) -> pd.DataFrame:
 
 
 def truths(count: int) -> dict[str, np.ndarray]:
-    """Return the figures of the population. Each count is the expected count of a table."""
+    """Return the figures of the population. Counts are expected counts of `count` rows."""
     smoking = SHARES * SMOKERS
     cells = np.column_stack([SHARES - smoking, smoking])
     return {
@@ -144,21 +146,21 @@ def asked(release: dpcov.Release) -> Figures:
 
 
 def with_pressures(count: int, generator: np.random.Generator) -> pd.DataFrame:
-    """Return a table with blood pressures that is drawn from the population."""
+    """Draw a table with blood pressures from the population."""
     table = drawn(count, generator)
     noise = generator.normal(0, RESIDUAL, count)
     return table.assign(sbp=features(table) @ list(EFFECTS.values()) + noise)
 
 
 def features(table: pd.DataFrame) -> np.ndarray:
-    """Return the values of the coefficients' features."""
+    """Return the design matrix of the regression."""
     age, smoker = table["age"], table["smoker"]
     wards = [(table["ward"] == ward) * 1.0 for ward in ("a", "c")]
     return np.column_stack([np.ones(len(table)), age, *wards, smoker, age * smoker])
 
 
 def true_regressions(_: int) -> dict[str, np.ndarray]:
-    """Return the coefficients of the population, and what follows from them."""
+    """Return the coefficients, contrasts and predictions of the population."""
     effects = list(EFFECTS.values())
     return {
         "OLS: number or flag": np.array([EFFECTS["age"], EFFECTS["smoker"]]),
@@ -171,12 +173,15 @@ def true_regressions(_: int) -> dict[str, np.ndarray]:
 
 
 def combined() -> np.ndarray:
-    """Return the contrasts of the population."""
+    """Return the true values of the contrasts."""
     return np.array([sum(w * EFFECTS[name] for name, w in one.items()) for one in CONTRASTS])
 
 
 def regressed(release: dpcov.Release) -> Figures:
-    """Return the figures of a regression with the ends of their intervals."""
+    """Return the figures of a regression with the ends of their intervals.
+
+    The interval of the Wald test contains 0 if the test does not reject the true contrasts.
+    """
     fit = dpcov.ols(release, FORMULA)
     ends = np.column_stack([fit.coefficients, fit.conf_int()])
     places = {name: ends[fit.names.index(name)] for name in EFFECTS}
@@ -251,7 +256,7 @@ def main() -> int:
     asked_cells = ((one, *cell) for one in QUESTIONS for cell in product(one.counts, EPSILONS))
     for question, count, epsilon in asked_cells:
         if (count, epsilon, list(question.truths(count))[-1]) in cells:
-            continue  # an earlier run has measured it
+            continue  # an earlier run measured this cell
         kept.part(
             f"{count} {epsilon}",
             lambda q=question, n=count, e=epsilon: measured(q, n, e, repeats),
