@@ -323,7 +323,12 @@ def test_a_number_of_columns_that_no_audit_takes_is_refused(columns):
 
 
 @pytest.mark.parametrize(
-    "stated", [["--rho", "0.5"], ["--epsilon", "1", "--delta", "1e-6"]], ids=" ".join
+    "stated",
+    [
+        ["--rho", "0.5"],
+        pytest.param(["--epsilon", "1", "--delta", "1e-6"], marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
 )
 def test_the_command_prints_the_largest_loss_and_the_verdict(stated):
     asked = ["audit", "gaussian", *stated]

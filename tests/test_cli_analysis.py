@@ -243,6 +243,7 @@ def test_tables_of_a_hundred_columns_show_the_strongest(run, wide, command, rest
     assert max(map(len, shown.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_the_strongest_effect_is_shown_first(run, wide) -> None:
     wide.save("r.json", force=True)
     model = dpcov.ridge(wide, "measurement_3", 0.1)
