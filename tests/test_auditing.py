@@ -266,7 +266,9 @@ def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism
         assert (asked[0] > 0) == (some.name != "number of rows")  # both tables have as many
 
 
-@pytest.mark.parametrize("budget", [PURE, RHO, APPROXIMATE], ids=str)
+@pytest.mark.parametrize(
+    "budget", [PURE, pytest.param(RHO, marks=pytest.mark.slow), APPROXIMATE], ids=str
+)
 @pytest.mark.parametrize(
     ("distorts", "hides", "share"), [(0.0, 1e9, 0.03), (1e9, 1e9, 0.24), (0.0, 0.0, 0.0)]
 )

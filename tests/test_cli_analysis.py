@@ -226,9 +226,17 @@ def wide() -> Release:
 @pytest.mark.parametrize(
     ("command", "rest"),
     [
-        ("pca {}", "82 features with small loadings more"),
-        ("ridge {} --target measurement_3 --alpha 0.1", "81 features with small effects more"),
-        ("lda {} --target sex --alpha 0.1", "80 features that differ less more"),
+        pytest.param("pca {}", "82 features with small loadings more", marks=pytest.mark.slow),
+        pytest.param(
+            "ridge {} --target measurement_3 --alpha 0.1",
+            "81 features with small effects more",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "lda {} --target sex --alpha 0.1",
+            "80 features that differ less more",
+            marks=pytest.mark.slow,
+        ),
         ("precision {} --alpha 0.1", "pairs more"),
         ("covariance {}", "5130 pairs more"),
         ("correlation {}", "5130 pairs more"),

@@ -63,7 +63,9 @@ def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) ->
         assert model.r_squared == pytest.approx(expected.score(values, wanted), abs=1e-5)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize(
+    "penalty", [PENALTIES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in PENALTIES[1:])]
+)
 def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
     """The errors come from the noise: all releases are of one table."""
     rng = np.random.default_rng(0)
