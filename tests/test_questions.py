@@ -242,7 +242,11 @@ def test_without_a_file_for_the_answers_nothing_is_asked() -> None:
 
 def test_a_draft_with_gaps_says_what_comes_next() -> None:
     done = run(line=["schema", "people.csv", "--out", "t.toml"])
-    assert done.output == "written to t.toml; next: complete the schema from public knowledge\n"
+    assert done.output == (
+        "written to t.toml; next: complete the schema from public knowledge; before a release, "
+        "dpcov check people.csv --schema t.toml. Nothing protects what you change after the "
+        "check.\n"
+    )
 
 
 def test_names_do_not_act_on_the_terminal() -> None:

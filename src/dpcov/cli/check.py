@@ -37,6 +37,7 @@ CHECK_HINT = (
     "cells that dpcov cannot read count as missing. Before you spend budget, run dpcov check to "
     "count such cells."
 )
+UNPROTECTED_NOTE = "Nothing protects what you change after the check."
 CELL_DESCRIPTIONS = {
     "number": "a number",
     "whole": "a whole number",
