@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.errors import SchemaError, SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_source, text
 from dpcov.rows.sources.text import MAX_RECORD_BYTES, TextSource

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import cells, codes_of, is_missing, plain, values_of
+from dpcov.rows.notation import Notation
 from dpcov.rows.numbers import MINUS_SIGN, is_text, trimmed
 from dpcov.rows.schema import Categorical, Number, Numeric
 from dpcov.rows.sources import open_source
@@ -31,7 +32,6 @@ from dpcov.rows.sources.text import (
     COMMON_SEPARATORS,
     READ_BYTES,
     READ_ONCE_MESSAGE,
-    Notation,
     TextSource,
 )
 
@@ -226,7 +226,8 @@ def _count_cells(
     if schema.weight is not None and name == schema.weight.column:
         column = Number(lower=0.0, upper=schema.weight.maximum)
     texts = pc.coalesce(read, values) if foreign else values
-    absent = is_missing(cells(texts, schema.missing), schema.missing)
+    missing = (*schema.missing, *getattr(column, "missing_codes", ()))
+    absent = is_missing(cells(texts, missing), missing)
     if isinstance(column, Numeric):
         numbers = values_of(read, column, schema.missing)
         odd = np.isnan(numbers) & ~absent
