@@ -53,7 +53,8 @@ _INCOMPLETE_COMMENT = (
 _KINDS_COMMENT = (
     "# A text file does not declare types, and dpcov reads no cells for a draft. State each",
     '# kind: "number", "integer", "date" or "time" with lower and upper, "count" with upper,',
-    '# "flag", "categorical" with levels, or "ignored".',
+    '# "flag", "categorical" with levels, or "ignored". A column with other signs or words',
+    '# states them: decimal = ",", true = ["yes"], false = ["no"], missing_codes = ["-9"].',
 )
 _NAMES_COMMENT = (
     "# The names are the first record of the file. If the file has no header, the names are data",

@@ -49,7 +49,6 @@ NOTATIONS = [
     Notation(*signs)
     for signs in ((",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
 ]
-SPACED_NOTATION = Notation(".", " ")
 
 
 @dataclass(slots=True, repr=False)  # a repr would print information about the data
@@ -78,9 +77,6 @@ class ColumnDiagnostics:
     otherwise : Counter of Notation
         Unreadable cells that are numbers in another notation.
 
-    spaced : int
-        Unreadable cells of tables other than text files that are numbers with spaces inside.
-
     padded : int
         Texts with outer blanks outside ASCII.
 
@@ -96,7 +92,6 @@ class ColumnDiagnostics:
     above: int = 0
     met: set[int] = field(default_factory=set)
     otherwise: Counter[Notation] = field(default_factory=Counter)
-    spaced: int = 0
     padded: int = 0
     minus: int = 0
 
@@ -237,9 +232,9 @@ def _count_cells(
         if is_text(texts.type) and name in schema.numbers:
             unread = texts.filter(pa.array(odd))
             nearest = sorted(NOTATIONS, key=lambda one: one.decimal != written.decimal)
-            for one in nearest if is_written else ():
-                seen.otherwise[one] += _numbers(one, unread, column, schema)
-            seen.spaced += 0 if is_written else _numbers(SPACED_NOTATION, unread, column, schema)
+            for one in nearest:
+                if is_written or one.thousands != ".":  # other sources can write numbers as texts
+                    seen.otherwise[one] += _numbers(one, unread, column, schema)
             minus = (
                 pc.match_substring(texts, MINUS_SIGN)
                 .fill_null(False)
