@@ -62,7 +62,8 @@ PERSONS_NOTES: dict[Persons, str] = {
     ),
     "unknown": (
         "The intervals of the population also cover sampling. They are bounds: they hold even if "
-        "some persons are in both tables. If none are, --persons disjoint gives shorter intervals."
+        "some persons are in both tables. If none are, state that the persons "
+        "are disjoint to get shorter intervals."
     ),
 }
 ALONE_NOTE = "No person is in both tables, so the guarantee of one table protects each person."
