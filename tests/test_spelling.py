@@ -77,6 +77,9 @@ def test_each_cell_is_read_by_itself_in_every_encoding(name: str) -> None:
     texts = pa.Array.from_buffers(pa.string(), len(raw), raw.buffers())
     alone = np.concatenate([read(name, texts.slice(at, 1)) for at in range(len(texts))])
     assert np.array_equal(read(name, texts), alone, equal_nan=True)
+    grouped = declared(wage=WAGE | {"decimal": ",", "thousands": "."}).columns["wage"]
+    parts = [values_of(texts.slice(at, 1), grouped, ()) for at in range(len(texts))]
+    assert np.array_equal(values_of(texts, grouped, ()), np.concatenate(parts), equal_nan=True)
 
 
 def forms(folder: Path) -> dict[str, Any]:
