@@ -51,6 +51,9 @@ test-spark: .venv/ready-spark ## Run the tests of Spark (needs Java; downloads 4
 wheel: .venv/ready-test ## Build the sdist and the wheel, and run the demo from the wheel
 	.ci/wheel $(PYTHON)
 
+r: ## Check the R package (R with jsonlite, knitr, markdown and lavaan; qpdf)
+	.ci/r
+
 lint: .venv/ready-lint ## Check style and imports; print code lines by package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -148,6 +151,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark lint docstrings types prose data wheel \
+.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r lint docstrings types prose data wheel \
 	bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
 

@@ -112,8 +112,11 @@ def one_file_gets_one_release(folder: Path, processes: int) -> None:
     assert {path.name for path in folder.iterdir()} == names
 
 
-def test_six_releases_to_one_file_are_one_release_and_five_refusals(tmp_path: Path) -> None:
-    one_file_gets_one_release(tmp_path, 6)
+@pytest.mark.parametrize("processes", [3, pytest.param(6, marks=pytest.mark.slow)])
+def test_of_several_releases_to_one_file_all_but_one_are_refused(
+    tmp_path: Path, processes: int
+) -> None:
+    one_file_gets_one_release(tmp_path, processes)
 
 
 def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

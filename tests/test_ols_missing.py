@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov.analysis.statistics import Stack
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.missing import rows_of_pairs
+from dpcov.estimate.moments import Stack
 from dpcov.rows.schema import Schema
 
 ROWS = 2000

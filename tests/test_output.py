@@ -40,6 +40,8 @@ from dpcov.cli import main
 for module in pkgutil.walk_packages(dpcov.__path__, "dpcov."):
     if not module.name.startswith(("dpcov.papers", "dpcov.estimators")):
         import_module(module.name)
+# A plan simulates few releases, because these tests do not read its figures.
+dpcov.api.plans.RELEASES = dpcov.api.plans.MAIN_RELEASES = 2
 answers = os.fdopen(os.dup(1), "w")
 gc.freeze()
 for line in sys.stdin:

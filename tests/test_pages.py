@@ -1,17 +1,13 @@
 """Every block of code of the documentation runs, and what is generated is whole."""
 
 import inspect
-import json
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from analysis_tables import released
 from dpcov import errors
 from dpcov.cli import commands
 from dpcov.mechanisms import MECHANISMS, Gaussian
@@ -164,22 +160,6 @@ def test_every_error_is_shown_with_its_remedy():
         else:
             assert name in raised
             assert "**Remedy**: " in section
-
-
-def test_what_the_page_on_r_reads_is_there_and_is_the_release(tmp_path):
-    text = (DOCS / "how-to" / "r.md").read_text()
-    made = released()
-    made.save(tmp_path / "a.json")
-    command = ["-c", "from dpcov.cli import main; main()", "covariance", "a.json", "--json"]
-    printed = subprocess.check_output([sys.executable, *command], cwd=tmp_path)
-    found = json.loads(printed)
-    assert set(re.findall(r"found\$(\w+)", text)) == {"columns", "covariance", "guarantee"}
-    assert {"columns", "covariance", "guarantee"} <= set(found)
-    assert found["columns"] == list(made.columns)
-    covariance = np.array(found["covariance"])
-    deviations = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.outer(deviations, deviations)
-    assert np.allclose(correlation, made.correlation(), atol=1e-12)
 
 
 def rows(table):

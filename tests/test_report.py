@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,19 +17,20 @@ pytest.importorskip("jinja2", reason="the page needs the extra `report`")
 import dpcov
 from dpcov import cli
 from dpcov.analysis import declared
-from dpcov.analysis.covariance import covariances
 from dpcov.analysis.declared import Section
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table
 from dpcov.errors import OutputError, ReleaseError
+from dpcov.export import write_folder
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases import Release
 from dpcov.report import render, write
 from dpcov.report.words import for_everybody, percent
 from dpcov.rows.schema import Schema
 from pages_for_tests import HOSTILE, hostile, numeric
+from r_package import run_r
 from tables_for_tests import write_people
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -189,8 +188,6 @@ def test_the_figures_are_those_of_the_release(page, private):
 
 def test_the_instructions_for_r_give_the_correlations(tmp_path):
     """The release can have missing cells: the page's code runs without changes."""
-    if shutil.which("Rscript") is None:
-        pytest.skip("R with jsonlite is not installed; .ci/services installs it")
     table = pd.DataFrame(
         np.random.default_rng(1).uniform(-1, 1, (3000, 3)), columns=["x", "y", "z"]
     )
@@ -199,19 +196,13 @@ def test_the_instructions_for_r_give_the_correlations(tmp_path):
     column = {"kind": "number", "lower": -1, "upper": 2, "missing": "pairwise"}
     made_by = Schema.parse({"version": 2, "columns": dict.fromkeys(table, column)})
     made = dpcov.release(table, schema=made_by, epsilon=10.0, seed=1)
-    made.save(tmp_path / "people.release.json")
     shown = render(made, file="people.release.json")
     (code,) = re.findall(r'aria-label="R code"><pre><code>(.*?)</code>', shown, re.DOTALL)
-    (tmp_path / "covariance.json").write_text(
-        json.dumps(covariances(made).document(), default=lambda it: it.tolist())
-    )
-    assert "dpcov covariance people.release.json --json &gt; covariance.json" in shown
-    save = 'cat(jsonlite::toJSON(cov2cor(covariance), digits = NA), file = "found.json")'
+    assert "dpcov export people.release.json --for r --out for-r" in shown
+    write_folder(made, "r", tmp_path / "for-r")
+    save = 'cat(jsonlite::toJSON(cor(release), digits = NA), file = "found.json")'
     (tmp_path / "page.R").write_text(f"{unescape(code)}\n{save}\n", encoding="utf-8")
-    done = subprocess.run(
-        ["Rscript", "--vanilla", "page.R"], cwd=tmp_path, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_r(tmp_path / "page.R", tmp_path)
     found = np.array(json.loads((tmp_path / "found.json").read_text()))
     assert np.abs(found - made.correlation()).max() < 1e-8
 

@@ -596,6 +596,7 @@ def ends_at_eight(lengths, *_):
     return math.sqrt(farthest if farthest <= 64 * typical else lengths.upper_ends[-1])
 
 
+@pytest.mark.slow
 def test_more_budget_is_never_worse_on_prices(monkeypatch):
     """Control: on the grid that has nothing between 8 times the mean square and the longest."""
     values = priced()

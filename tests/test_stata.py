@@ -39,6 +39,7 @@ def written(folder: Path, columns: dict, version: int = 118, **how) -> Path:
 # Cells
 
 
+@pytest.mark.slow
 def test_no_edit_of_a_cell_changes_an_outcome_or_another_row():
     figures = stored_cells.measure(quick=True)
     assert [figure for figure in figures if not figure.ok] == []

@@ -182,6 +182,7 @@ def coverage(of_deviation: float = 1.0) -> float:
     return float(np.mean(inside))
 
 
+@pytest.mark.statistics
 def test_intervals_cover_the_means_and_variances_of_the_population() -> None:
     assert 0.91 <= coverage() <= 0.99
     assert coverage(0.2) < 0.8  # control: too little noise is noticed

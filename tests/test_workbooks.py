@@ -51,6 +51,7 @@ def column(tmp_path: Path, *cells: object, **how) -> list:
 # No cell and no row changes an outcome, or how another row is read
 
 
+@pytest.mark.slow
 def test_no_edit_changes_an_outcome_or_another_row():
     found = attacks.tried(EDITS, forms=["inline texts"], places=(6,))
     assert len(found.edits) >= 60

@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ALLOWED = Path(__file__).with_suffix(".json")
-FOLDERS = ("src", "docs", "examples", "tests", "trust", "benchmarks", "experiments", "tools")
+FOLDERS = ("src", "docs", "examples", "tests", "trust", "benchmarks", "experiments", "tools", "r")
 SKIPPED = (
     "tools/prose.py",  # names the words
     "tests/test_prose.py",  # examples of findings
@@ -169,7 +169,9 @@ def files() -> Iterator[Path]:
     yield from (
         ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
     )
-    for folder, ending in ((one, ending) for one in FOLDERS for ending in ("*.md", "*.py")):
+    for folder, ending in (
+        (one, ending) for one in FOLDERS for ending in ("*.md", "*.py", "*.Rmd")
+    ):
         for path in sorted((ROOT / folder).rglob(ending)):
             if not path.relative_to(ROOT).as_posix().startswith(SKIPPED):
                 yield path

@@ -157,6 +157,7 @@ RESULTS = {
     "dpcov.analysis.statistics.Statistic": (),
     "dpcov.analysis.correlation.PairCorrelation": (),
     "dpcov.analysis.table1.Table1": ("to_frame",),
+    "dpcov.estimate.error_covariance.ErrorCovariance": ("to_frame",),
     "dpcov.api.ledger.account.Account": ("can_request",),
     "dpcov.api.ledger.file.Chain": ("head", "holds"),
     "dpcov.api.plans.Plan": ("budget_for", "rows_for"),

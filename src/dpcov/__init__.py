@@ -9,6 +9,7 @@ from typing import Any
 # list. A name is imported on first use, so that `import dpcov` is fast. No name can be the name of
 # a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
+    "dpcov.analysis.any_function": ("standard_errors",),
     "dpcov.analysis.compare": ("compare",),
     "dpcov.analysis.correlation": (
         *("correlation", "correlation_standard_errors", "nearest_correlation"),

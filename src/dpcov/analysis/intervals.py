@@ -18,7 +18,7 @@ from dpcov.analysis.below_noise import (
     sentence,
 )
 from dpcov.analysis.noise_warnings import means_below_noise
-from dpcov.analysis.statistics import Means, first_order, statistic_named
+from dpcov.analysis.statistics import Means, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
@@ -26,6 +26,7 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.moments import first_order
 from dpcov.published import record
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.persons import dependent, titled

@@ -19,7 +19,7 @@ from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_targe
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
-from dpcov.analysis.statistics import FitFigures, Stack
+from dpcov.analysis.statistics import FitFigures
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.analysis.wald import Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
@@ -30,6 +30,7 @@ from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, besid
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
+from dpcov.estimate.moments import Stack
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of

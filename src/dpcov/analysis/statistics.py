@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate.missing import DERIVATIVE_STEP, complete_moments
-from dpcov.published import record
+from dpcov.estimate.moments import Stack
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans
@@ -58,71 +57,6 @@ class Statistic(Protocol):
 
     def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         """Return (k,) figures in the shape of the statistic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """Means and covariances of encoded features for each of b second moments.
-
-    A figure is NaN if the estimated number of its rows is not positive.
-
-    Attributes
-    ----------
-    means : ndarray, shape (b, p)
-        Means of the features.
-
-    covariances : ndarray, shape (b, p, p)
-        Covariances of the features.
-
-    """
-
-    means: Array
-    covariances: Array
-
-    @classmethod
-    def of(cls, release: Release, matrices: Array) -> Self:
-        if not release.has_intercept:
-            record.refuse(record.NO_INTERCEPT)
-        t = release.intercept()
-        matrices = complete_moments(release.schema, matrices, t)
-        counts = matrices[:, -1, -1] / t**2
-        counts = np.where(counts > 0, counts, np.nan)
-        means = matrices[:, :-1, -1] / (t * counts[:, None])
-        second = matrices[:, :-1, :-1] / counts[:, None, None]
-        return cls(means, second - means[:, :, None] * means[:, None, :])
-
-    def correlations(self) -> Array:
-        """Return the (b, p, p) correlations, with NaN if a variance is not positive."""
-        variances = np.diagonal(self.covariances, axis1=1, axis2=2)
-        deviations = np.sqrt(np.where(variances > 0, variances, np.nan))
-        correlations: Array = self.covariances / (deviations[:, :, None] * deviations[:, None, :])
-        at = np.arange(variances.shape[1])
-        correlations[:, at, at] = 1.0
-        return correlations
-
-
-def first_order(values: Callable[[Array], Array], center: Array, errors: Array) -> Array:
-    """Return the first-order effects of errors on figures.
-
-    Parameters
-    ----------
-    values : callable
-        Function from (b, d, d) second moments to (b, ...) figures.
-
-    center : ndarray, shape (d, d)
-        Second moment without errors.
-
-    errors : ndarray, shape (b, d, d)
-        Errors of the second moment.
-
-    Returns
-    -------
-    ndarray, shape (b, ...)
-        Directional derivatives of the figures, by a central difference.
-
-    """
-    after, before = (values(center + side * DERIVATIVE_STEP * errors) for side in (1, -1))
-    return np.asarray((after - before) / (2 * DERIVATIVE_STEP))
 
 
 class _Plain:

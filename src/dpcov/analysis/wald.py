@@ -55,11 +55,11 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.intervals import INTERVAL_DRAWS
-from dpcov.analysis.statistics import Stack, first_order
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.moments import Stack, first_order
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic

@@ -22,6 +22,7 @@ from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.audit import app as audit_app
 from dpcov.cli.check import CHECK_HINT, check
 from dpcov.cli.compare import app as compare_app
+from dpcov.cli.export import app as export_app
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import example, say, warn_if_seeded
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(plan_app)
 app.add_typer(report_app)
+app.add_typer(export_app)
 app.add_typer(passport_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)

@@ -610,13 +610,17 @@ class Estimate:
             Sampling errors in squared units of an encoded row.
 
         """
+        rows = self.sampling_rows(generator)
+        return weighted_errors(rows, self.count, draws, generator)
+
+    def sampling_rows(self, generator: np.random.Generator) -> Matrix:
+        """Simulate m encoded rows with their intercept, shape (m, d), for sampling errors."""
         record, pairs = self.record, None
         if missing.has_gaps(record.schema):
             pairs = self.rows / self.count
         covariance = positive(self.coherent[1])
         rows = simulated_rows(record.schema, self.encoded, covariance, pairs, generator)
-        rows = np.column_stack([rows, np.full(len(rows), record.intercept())])
-        return weighted_errors(rows, self.count, draws, generator)
+        return np.column_stack([rows, np.full(len(rows), record.intercept())])
 
     @cached_property
     def noise_deviations(self) -> tuple[float, Vector]:

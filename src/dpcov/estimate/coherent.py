@@ -82,7 +82,7 @@ def coherent_moments(
     mean, near = mean.copy(), (covariance + covariance.T) / 2
     blocks: list[tuple[Integers, Matrix]] = []
     levels: list[Integers] = []
-    for column, at in _columns(schema):
+    for column, at in positions_by_column(schema):
         if isinstance(column, Categorical):
             mean[at] = _shares(mean[at], noise[at] ** 2, full=column.is_full)
             block = np.diag(mean[at]) - np.outer(mean[at], mean[at])
@@ -250,7 +250,7 @@ def _frechet_bounds(first: Vector, second: Vector) -> tuple[Matrix, Matrix]:
     return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
 
-def _columns(schema: Schema) -> Iterator[tuple[Numeric | Categorical, Integers]]:
+def positions_by_column(schema: Schema) -> Iterator[tuple[Numeric | Categorical, Integers]]:
     """Yield each column with the positions of its variables."""
     positions: dict[str, list[int]] = {}
     for position, feature in enumerate(schema.variables):

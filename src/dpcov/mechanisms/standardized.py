@@ -473,9 +473,7 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
     steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
     squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
-    taken = np.array(
-        [lengths.squared_norm_loss(math.sqrt(square)).root_mean_square for square in squares]
-    )
+    taken = lengths.squared_norm_losses(np.sqrt(squares))
     errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
+from scipy.special import chdtri
 
 from dpcov.core.parameters import Interval, Samples, Share, Whole
 from dpcov.core.privacy import Guarantee, Neighbors, exact
@@ -201,10 +202,8 @@ class AshtianiLiaw(Mechanism):
             Number of rows or persons.
 
         """
-        from scipy.stats import chi2
-
         groups, d = self.calibrate(lattice, budget, neighbors).groups, lattice.dimension
-        largest = float(chi2.isf(0.1 / groups, d * (d + 1) // 2 + 1))
+        largest = float(chdtri(d * (d + 1) // 2 + 1, 0.1 / groups))
         return math.ceil(groups * 4 * largest * ((1 + self.agreement) / self.agreement) ** 2)
 
 

@@ -33,7 +33,7 @@ from dpcov.published.tails import quantile_of_sum
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.core.samplers import ScalarLaw
 
 # "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
@@ -177,6 +177,23 @@ class NormHistogram:
         """
         return self._loss(_squared_norm_excess(radius))
 
+    def squared_norm_losses(self, radii: Vector) -> Vector:
+        """Compute the root mean square of `squared_norm_loss` for several radii.
+
+        Parameters
+        ----------
+        radii : ndarray, shape (r,)
+            Clipping radii, as norms of transformed rows.
+
+        Returns
+        -------
+        ndarray, shape (r,)
+            Root mean square losses, in units of a squared norm.
+
+        """
+        excess = _squared_norm_excess(radii[:, None, None])
+        return np.hypot(*self._losses(*self._excess_by_bin(excess)))
+
     def norm_loss(self, radius: float) -> ClippingLoss:
         """Estimate what clipping removes from the sum of norms.
 
@@ -304,20 +321,41 @@ class NormHistogram:
             Loss in the units of the excess.
 
         """
-        mean_excess, sd_excess = self._excess_by_bin(excess)
+        mean, sd = self._excess_by_bin(excess)
+        estimates, deviations = self._losses(mean[None], sd[None])
+        return ClippingLoss(float(estimates[0]), float(deviations[0]))
+
+    def _losses(self, mean_excess: Matrix, sd_excess: Matrix) -> tuple[Vector, Vector]:
+        """Estimate sums of excesses over all rows, as `_loss` describes.
+
+        Parameters
+        ----------
+        mean_excess, sd_excess : ndarray, shape (r, m)
+            Mean and standard deviation of each excess over each bin.
+
+        Returns
+        -------
+        estimates, standard_deviations : ndarray, shape (r,)
+            Losses in the units of the excesses.
+
+        """
         tail = self._tail
-        tail_losses = tail.undetectable @ mean_excess
-        order = np.argsort(tail_losses)
-        cumulative_weights = np.cumsum(tail.weights[order])
-        places = np.searchsorted(cumulative_weights, [0.5, float(ndtr(Z_95))])
-        median, upper = tail_losses[order[places]]
-        variance = max(tail.weights @ (tail_losses - median) ** 2, ((upper - median) / Z_95) ** 2)
-        variance += tail.weights @ (tail.undetectable @ (mean_excess**2 + sd_excess**2))
+        candidates = mean_excess @ tail.undetectable.T
+        order = np.argsort(candidates, axis=1)
+        cumulative_weights = np.cumsum(tail.weights[order], axis=1)
+        places = [(cumulative_weights < part).sum(axis=1) for part in (0.5, float(ndtr(Z_95)))]
+        ordered = np.take_along_axis(candidates, order, axis=1)
+        median, upper = np.take_along_axis(ordered, np.transpose(places), axis=1).T
+        spread = (candidates - median[:, None]) ** 2 @ tail.weights
+        variance = np.maximum(spread, ((upper - median) / Z_95) ** 2)
+        variance += (mean_excess**2 + sd_excess**2) @ (tail.weights @ tail.undetectable)
         noise_variance = self.noise.standard_deviation**2
-        variance += noise_variance * np.sum(mean_excess[: tail.detectable_bins] ** 2)
-        variance += np.sum((tail.detectable * sd_excess) ** 2)
-        loss = ClippingLoss(float(tail.detectable @ mean_excess + median), math.sqrt(variance))
-        return ClippingLoss(0.0, loss.root_mean_square) if self.below_noise_level else loss
+        variance += noise_variance * np.sum(mean_excess[:, : tail.detectable_bins] ** 2, axis=1)
+        variance += np.sum((tail.detectable * sd_excess) ** 2, axis=1)
+        estimates, deviations = mean_excess @ tail.detectable + median, np.sqrt(variance)
+        if self.below_noise_level:
+            return np.zeros_like(estimates), np.hypot(estimates, deviations)
+        return estimates, deviations
 
     def _excess_by_bin(self, excess: Callable[[Matrix], Matrix]) -> tuple[Vector, Vector]:
         """Compute the mean and the standard deviation of an excess over each bin.
@@ -329,17 +367,17 @@ class NormHistogram:
 
         Returns
         -------
-        mean : ndarray, shape (m,)
-            Mean loss of a row in each bin.
+        mean : ndarray, shape (..., m)
+            Mean loss of a row in each bin. The excess gives the first axes.
 
-        standard_deviation : ndarray, shape (m,)
+        standard_deviation : ndarray, shape (..., m)
             Standard deviation of the loss within each bin.
 
         """
         upper_ends = np.array(self.upper_ends)
         lower_ends = np.append(0.0, upper_ends[:-1])
         values = excess(lower_ends + np.outer(BIN_NODES, upper_ends - lower_ends))
-        return values.mean(axis=0), values.std(axis=0)
+        return values.mean(axis=-2), values.std(axis=-2)
 
     @property
     def _octaves(self) -> tuple[Vector, float]:
@@ -439,7 +477,7 @@ class _Tail(NamedTuple):
     weights: Vector
 
 
-def _squared_norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
+def _squared_norm_excess(radius: float | Array) -> Callable[[Matrix], Matrix]:
     """Return a function that maps squared norms to the losses in the squared norm."""
     return lambda squares: np.maximum(squares - radius**2, 0.0)
 

@@ -27,9 +27,12 @@ from dpcov.releases import dates
 from dpcov.releases.advisories import VOID, advisories
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.privacy import Guarantee
     from dpcov.core.show.frames import Library
+    from dpcov.estimate.error_covariance import ErrorCovariance
     from dpcov.rows.schema import Schema
 
     Which = Literal["covariance", "correlation", "second_moment"]
@@ -38,8 +41,8 @@ if TYPE_CHECKING:
 PUBLIC_NAMES = (
     *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
     *("denoise", "provenance", "group", "columns", "mean", "variance", "covariance"),
-    *("correlation", "second_moment", "count", "total_weight", "to_frame", "to_text", "save"),
-    *("load", "guarantee_in_words", "not_protected", "not_released"),
+    *("correlation", "error_covariance", "second_moment", "count", "total_weight", "to_frame"),
+    *("to_text", "save", "load", "guarantee_in_words", "not_protected", "not_released"),
 )
 # Attributes until version 0.2: the kind of answer that has the value, and its name there.
 FORMER_NAMES: dict[str, tuple[type[Published], str | None]] = {
@@ -412,6 +415,59 @@ class Release(Record):
 
         """
         return Estimate.of(self).correlation.copy()
+
+    def error_covariance(
+        self,
+        *,
+        sampling: bool = True,
+        columns: Sequence[str] | None = None,
+        generator: np.random.Generator | None = None,
+    ) -> ErrorCovariance:
+        """Return the covariance matrix of the errors of the means and covariances.
+
+        Parameters
+        ----------
+        sampling : bool, default True
+            Include the sampling error, so that the errors describe the population. False gives the
+            errors of the privacy noise, clipping and rounding.
+
+        columns : sequence of str, optional
+            Columns to include, in this order. Default: all columns.
+
+        generator : numpy.random.Generator, optional
+            Random numbers for the simulation. The default gives the same result every time.
+
+        Returns
+        -------
+        ErrorCovariance
+            Matrix and names: first the means, then the covariances of the lower triangle, column
+            by column. Its method `to_frame` returns a data frame.
+
+        Raises
+        ------
+        NotReleasedError
+            The release contains no covariances or has no noise distribution.
+        ReleaseError
+            A column is unknown, or there are too many columns.
+
+        See Also
+        --------
+        dpcov.standard_errors : Standard errors of any function of the means and covariances.
+        dpcov.intervals : Intervals for statistics.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> release.error_covariance().names
+        ('x0', 'x1', 'x0~~x0', 'x0~~x1', 'x1~~x1')
+
+        """
+        from dpcov.estimate.error_covariance import error_covariance
+
+        return error_covariance(self, sampling=sampling, columns=columns, generator=generator)
 
     @property
     def uninformative(self) -> bool:

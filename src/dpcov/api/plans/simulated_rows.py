@@ -66,6 +66,7 @@ class SimulatedRows(Rows):
         self.declared = declared
         self.count = count
         self._factor = Fraction(count, len(encoded))
+        self._without_transform: dict[tuple[float | None, Lattice | None], SecondMoment] = {}
 
     @property
     def missing_columns(self) -> dict[int, int]:
@@ -86,11 +87,22 @@ class SimulatedRows(Rows):
     ) -> list[SecondMoment]:
         if groups > 1:
             raise MechanismError(SINGLE_ROWS_REASON)
+        if transform is not None:
+            return [self._scaled(radius, transform, lattice)]
+        # The first query of each release has the same exact answer.
+        if (radius, lattice) not in self._without_transform:
+            self._without_transform[radius, lattice] = self._scaled(radius, None, lattice)
+        return [self._without_transform[radius, lattice]]
+
+    def _scaled(
+        self, radius: float | None, transform: LinearMap | None, lattice: Lattice | None
+    ) -> SecondMoment:
+        """Return the second moment of the rows that the simulated rows represent."""
         (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
         units = (found.units * doubled + whole) // (2 * whole)  # rounded
         persons = -(-self.count // self.declared.privacy_unit.max_rows)
-        return [replace(found, units=units, unit_count=persons)]
+        return replace(found, units=units, unit_count=persons)
 
     def norm_counts(
         self,

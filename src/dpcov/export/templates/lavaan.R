@@ -1,0 +1,49 @@
+# Fit a structural equation model to a private release with lavaan (at least 0.6).
+# Run this script in its folder: Rscript lavaan.R
+#
+# The standard errors and the test include the privacy noise, because lavaan gets the covariance
+# matrix of all errors (NACOV). lavaan's fit indices do not include the noise.
+library(lavaan)
+
+read <- function(file, ...) read.csv(file, comment.char = "#", check.names = FALSE, ...)
+columns <- read("columns.csv")
+means <- setNames(columns$mean, columns$variable)
+covariance <- as.matrix(read("covariance.csv", row.names = 1))
+errors <- as.matrix(read("error_covariance.csv", row.names = 1))
+rows <- columns$rows[1]
+
+# Names of the means and covariances of some variables, in lavaan's order.
+figures <- function(variables) {
+  pairs <- outer(variables, variables, function(i, j) {
+    first <- match(i, columns$variable) <= match(j, columns$variable)
+    paste0(ifelse(first, i, j), "~~", ifelse(first, j, i))
+  })
+  c(variables, pairs[lower.tri(pairs, diag = TRUE)])
+}
+
+private_sem <- function(model, ...) {
+  variables <- lavNames(lavaanify(model), "ov")
+  at <- figures(variables)
+  fit <- sem(
+    model,
+    sample.cov = covariance[variables, variables],
+    sample.mean = means[variables],
+    sample.nobs = rows,
+    sample.cov.rescale = FALSE, # the covariances have the divisor n
+    NACOV = rows * errors[at, at],
+    estimator = "ML", se = "robust.sem", test = "satorra.bentler",
+    meanstructure = TRUE,
+    fixed.x = FALSE, # the errors of exogenous variables count too
+    ...
+  )
+  stopifnot(identical(lavNames(fit, "ov"), variables)) # the order of NACOV
+  fit
+}
+
+# Replace this model. `columns` lists the variables with their names in the release. A factor model
+# is, for example: model <- "f =~ x1 + x2 + x3".
+numbers <- head(columns$variable[!columns$kind %in% c("level", "missing")], 6)
+model <- paste(tail(numbers, 1), "~", paste(head(numbers, -1), collapse = " + "))
+fit <- private_sem(model)
+print(columns[, c("variable", "name", "kind")])
+summary(fit, standardized = TRUE)
