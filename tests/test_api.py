@@ -52,6 +52,14 @@ def test_import_is_light() -> None:
     assert fresh_process(f"import dpcov, sys; print({heavy} & set(sys.modules))") == "set()"
 
 
+def test_an_analysis_of_a_file_loads_no_reader_of_rows(tmp_path: Path) -> None:
+    dpcov.release(DATA, **BOUNDS, epsilon=1.0, seed=0).save(tmp_path / "r.json")
+    loaded = "{'pyarrow', 'dpcov.rows.cells', 'dpcov.rows.sources'} & set(sys.modules)"
+    code = f"import atexit, sys; atexit.register(lambda: print({loaded})); "
+    run = f"from dpcov.cli import main; main(['correlation', {str(tmp_path / 'r.json')!r}])"
+    assert fresh_process(code + run).endswith("set()")
+
+
 @pytest.mark.parametrize(
     "data",
     [

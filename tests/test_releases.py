@@ -212,6 +212,18 @@ def test_random_damage_gives_a_clear_refusal_or_a_release(tmp_path: Path, text: 
     assert refused > 450
 
 
+def test_a_file_of_a_later_estimator_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """An earlier estimator is no fault: it names the rules that wrote a stored matrix."""
+    path = tmp_path / "r.json"
+    dpcov.release(np.zeros((9, 2)), lower=-1, upper=1, epsilon=1.0).save(path)
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"estimator": document["estimator"] + 1}))
+    with pytest.raises(ReleaseError, match="install the version of dpcov that wrote the file"):
+        dpcov.load(path)
+    path.write_text(json.dumps(document | {"estimator": document["estimator"] - 1}))
+    dpcov.load(path)
+
+
 @pytest.mark.parametrize("path", ["nowhere.json", ".", "nul\0.json"])
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(ReleaseError, match="cannot be read"):

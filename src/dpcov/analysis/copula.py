@@ -9,10 +9,11 @@ Rows are drawn in two steps:
    normal residuals. The rank of a latent variable determines the value, so every scalar has exactly
    the given distribution.
 
-The parameters are chosen such that the encoded rows have the correlations of the release. Without
-categories of step 1, the correlation of two scalars is a power series in the latent correlation.
-The coefficients are products of Hermite coefficients, and a bisection finds the latent correlation.
-In all other cases, `_Calibration` simulates rows and corrects the parameters repeatedly.
+The parameters are chosen such that the encoded rows have the correlations of the release.
+`dpcov.analysis.latent` computes the correlation of two scalars from the latent correlation, if
+nothing else affects it. With categories of step 1 or missing cells, `_Calibration` simulates rows
+and corrects the parameters repeatedly. `Copula.unreached` lists the correlations that are not
+possible for these distributions, or not possible together.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
+from dpcov.analysis.latent import GRID, Pairs, within
 from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
 from dpcov.analysis.marginals import Marginal, marginal
 from dpcov.analysis.normal_equations import solve
-from dpcov.estimate.coherent import nearest_with_blocks
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -41,18 +42,15 @@ if TYPE_CHECKING:
 MIN_SHARE = 1e-6
 # Smallest number of simulated rows of a level whose correlations are corrected.
 MIN_LEVEL_ROWS = 20
-GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a latent variable in numerical integrals.
-WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
-TERMS = 150  # Number of terms of the power series.
-BATCH_PAIRS = 20_000  # Number of pairs in one batch.
-ROOT_HALVINGS = 25  # Number of halvings of the interval of a latent correlation.
-MAX_LATENT_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
+# Largest errors of the correlations. The first one is used that all pairs can have together.
+TOLERANCES = (0.006, 0.01, 0.015, 0.018)
+MAX_ERROR = 0.02  # Largest error of a correlation that counts as reached. Sampling adds to it.
+MAX_UNREACHED = 10  # Largest number of pairs that may be farther from their correlations.
 MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
 SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
 SIMULATED_NUMBERS = 10**6  # Largest number of cells in the simulated rows.
-MIN_ROWS, MAX_ROWS = 2**12, 2**15  # Limits of the number of simulated rows.
+MIN_ROWS, MAX_ROWS = 2**12, 2**17  # Limits of the number of simulated rows.
 MAX_CORRECTIONS = 30  # Largest number of corrections of the parameters. Tuned.
-MAX_CORRELATION_ERROR = 0.006  # Largest error of a correlation that needs no further correction.
 RECOVERY_FACTOR = 1.5  # Factor of the other steps after an improvement. Tuned.
 SLOW_RATIO = 0.9  # Ratio of the squared errors of a pair above which its step is halved. Tuned.
 MAX_STEP = 0.3  # Largest change of a latent correlation in one correction.
@@ -259,10 +257,25 @@ class Copula:
     dependence : Dependence
         Parameters of the dependence.
 
+    errors : ndarray, shape (k + s, k + s)
+        Wanted correlations minus the correlations of the copula, in the order of `Parts.features`.
+
     """
 
     parts: Parts
     dependence: Dependence
+    errors: Matrix
+
+    @property
+    def unreached(self) -> list[tuple[int, int]]:
+        """Positions of the pairs of features that cannot have their correlations.
+
+        Either the two distributions do not allow the correlation, or the correlations of other
+        pairs contradict it.
+        """
+        features = self.parts.features
+        far = np.argwhere(np.triu(np.abs(self.errors) > MAX_ERROR, 1))
+        return [(int(features[a]), int(features[b])) for a, b in far]
 
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str], mean: Vector, covariance: Matrix) -> Copula:
@@ -292,12 +305,14 @@ class Copula:
         variances = np.diag(covariance)
         deviations = np.sqrt(np.where(variances > 0, variances, np.inf))
         target = covariance / np.outer(deviations, deviations)
-        latent = _of_pairs(parts.scalars, target, np.sqrt(np.maximum(variances, 0.0)))
+        wanted = _Wanted(parts.scalars, target, np.sqrt(np.maximum(variances, 0.0)))
         if parts.levels or any(one.missing >= 0 for one in parts.scalars):
-            return cls(parts, _Calibration(parts, covariance, target, latent).corrected())
-        units = 1 / np.array([_gain(one) for one in parts.scalars])
-        empty = np.zeros((0, len(latent)))
-        return cls(parts, Dependence(np.zeros((0, 0)), empty, _correlation_near(latent, units)))
+            best = _Calibration(parts, covariance, target, wanted).corrected()
+            return cls(parts, best.dependence, best.errors)
+        nothing = np.zeros_like(wanted.start)
+        latent = wanted.residual(nothing, nothing, wanted.start)
+        errors = target[np.ix_(parts.features, parts.features)] - wanted.of(latent)
+        return cls(parts, Dependence(np.zeros((0, 0)), nothing[:0], latent), errors)
 
     def draw(self, count: int, features: int, generator: np.random.Generator) -> Matrix:
         """Draw encoded rows.
@@ -411,22 +426,8 @@ def draw_scalars(
             rows[:, scalar.other] = 1 - rows[:, scalar.feature]
 
 
-def _gain(scalar: Scalar) -> float:
-    """Return the correlation of a scalar with its latent variable."""
-    values = scalar.of(GRID)
-    values = values - WEIGHTS @ values
-    deviation = math.sqrt(float(WEIGHTS @ values**2))
-    return max(float(WEIGHTS @ (values * GRID)) / deviation, 0.01) if deviation > 0 else 1.0
-
-
-def _correlation_near(latent: Matrix, units: Vector) -> Matrix:
-    """Return the positive semidefinite matrix with the same diagonal that is near a matrix."""
-    blocks = [(np.array([j]), latent[[j]][:, [j]]) for j in range(len(latent))]
-    return nearest_with_blocks(latent, blocks, units) if len(latent) else latent
-
-
-def _of_pairs(scalars: Sequence[Scalar], target: Matrix, deviations: Vector) -> Matrix:
-    """Return the latent correlations of scalars from the correlations of pairs.
+class _Wanted:
+    """Wanted correlations of the scalars, and the latent correlations that are near them.
 
     Parameters
     ----------
@@ -439,89 +440,114 @@ def _of_pairs(scalars: Sequence[Scalar], target: Matrix, deviations: Vector) -> 
     deviations : ndarray, shape (p,)
         Standard deviations of the encoded variables.
 
-    Returns
-    -------
-    ndarray, shape (s, s)
-        Latent correlations, which need not be a positive semidefinite matrix. Cells are assumed to
-        be missing independently of all other features.
-
     """
-    table = np.array([one.of(GRID) for one in scalars]).reshape(len(scalars), len(GRID))
-    table -= (table @ WEIGHTS)[:, None]
-    own = np.sqrt(table**2 @ WEIGHTS)
-    table /= np.where(own > 0, own, np.inf)[:, None]
-    features = np.array([one.feature for one in scalars], int)
-    # A missing cell reduces the covariances, and it changes the variance.
-    divisors = own * np.array([one.present for one in scalars])
-    factors = np.divide(deviations[features], divisors, out=np.zeros_like(own), where=own > 0)
-    wanted = target[np.ix_(features, features)] * np.outer(factors, factors)
-    for j, one in enumerate(scalars):
-        if one.missing >= 0:
-            wanted[j, j - 1] = wanted[j - 1, j] = 0.0
-    coefficients = (table * WEIGHTS) @ _hermite(TERMS).T
-    highest = (table * WEIGHTS) @ table.T
-    lowest = (table * WEIGHTS) @ table[:, ::-1].T
-    latent = np.eye(len(scalars))
-    first, second = np.triu_indices(len(scalars), 1)
-    for start in range(0, len(first), BATCH_PAIRS):
-        rows, columns = first[start : start + BATCH_PAIRS], second[start : start + BATCH_PAIRS]
-        at = rows, columns
-        products = coefficients[rows].T * coefficients[columns].T
-        latent[at] = latent[columns, rows] = _bisected(
-            products, lowest[at], highest[at], wanted[at]
-        )
-    return latent
+
+    def __init__(self, scalars: Sequence[Scalar], target: Matrix, deviations: Vector) -> None:
+        count = len(scalars)
+        self.pairs = Pairs(np.array([one.of(GRID) for one in scalars]).reshape(count, len(GRID)))
+        at = np.array([one.feature for one in scalars], int)
+        # A missing cell reduces the covariances, and it changes the variance.
+        own = self.pairs.deviations * np.array([one.present for one in scalars])
+        factors = np.divide(deviations[at], own, out=np.zeros(count), where=own > 0)
+        self._factors = np.outer(factors, factors)
+        self._correlations = target[np.ix_(at, at)] * self._factors
+        self._any = np.zeros((count, count), bool)
+        for j, one in enumerate(scalars):
+            if one.missing >= 0:  # the scalar before a number is its indicator of missing cells
+                self._any[j, j - 1] = self._any[j - 1, j] = True
+                self._correlations[j, j - 1] = self._correlations[j - 1, j] = 0.0
+        self.start = self.pairs.latent(self._correlations)
+
+    def of(self, latent: Matrix) -> Matrix:
+        """Return the correlations of the encoded variables if the levels do not affect them."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.pairs.of(latent) / self._factors
+        return np.where(self._factors > 0, found, 0.0)
+
+    def residual(self, offset: Matrix, common: Matrix, start: Matrix) -> Matrix:
+        """Return latent correlations of the residuals, within the smallest possible tolerance.
+
+        Parameters
+        ----------
+        offset : ndarray, shape (s, s)
+            Simulated correlations minus the correlations for the same latent correlations.
+
+        common : ndarray, shape (s, s)
+            Part of the latent correlations that the levels explain.
+
+        start : ndarray, shape (s, s)
+            Latent correlations from which the search starts.
+
+        Returns
+        -------
+        ndarray, shape (s, s)
+            Positive semidefinite covariance of the residuals.
+
+        """
+        own = np.maximum(1 - np.diag(common), 1 - MAX_EXPLAINED_SHARE)
+        wanted = self._correlations - offset * self._factors
+        found, outside = start - common, None
+        for tolerance in TOLERANCES:
+            low, high = self.pairs.bounds(wanted, tolerance * self._factors)
+            low = np.where(self._any, -1.0, low) - common
+            high = np.where(self._any, 1.0, high) - common
+            np.fill_diagonal(low, own)
+            np.fill_diagonal(high, own)
+            found, outside = within((low, high), found)
+            if outside is None:
+                break
+        for _ in range(MAX_UNREACHED):  # a few pairs with large errors, not many with small ones
+            if outside is None:
+                break
+            for at in (outside, outside[::-1]):
+                low[at], high[at] = -np.inf, np.inf
+            found, outside = within((low, high), found)
+        return found
 
 
-def _hermite(terms: int) -> Matrix:
-    """Return normalised Hermite polynomials 1 to `terms` on the grid, shape (terms, grid)."""
-    found = [np.ones_like(GRID), GRID]
-    for n in range(1, terms):
-        found.append((GRID * found[n] - math.sqrt(n) * found[n - 1]) / math.sqrt(n + 1))
-    return np.array(found[1:])
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Parameters of one correction, and the errors of the correlations.
 
-
-def _bisected(products: Matrix, lowest: Vector, highest: Vector, wanted: Vector) -> Vector:
-    """Solve for the latent correlations of pairs.
-
-    Parameters
+    Attributes
     ----------
-    products : ndarray, shape (terms, k)
-        Coefficients of the power series, from the first power on.
+    dependence : Dependence
+        Parameters of the dependence.
 
-    lowest, highest : ndarray, shape (k,)
-        Correlations for the latent correlations -1 and 1. The difference from the truncated series
-        is the sum of all further terms.
+    cross : ndarray, shape (k, s)
+        Covariances of the levels and the latent variables.
 
-    wanted : ndarray, shape (k,)
-        Correlations.
+    latent : ndarray, shape (s, s)
+        Correlations of the latent variables.
 
-    Returns
-    -------
-    ndarray, shape (k,)
-        Latent correlations, at most `MAX_LATENT_CORRELATION` in absolute value.
+    offset : ndarray, shape (s, s)
+        Assumed effect of the levels and the missing cells on the correlations of the scalars.
+
+    errors : ndarray, shape (k + s, k + s)
+        Wanted correlations minus the simulated correlations.
 
     """
-    alternating = products * np.where(np.arange(len(products)) % 2 == 0, -1.0, 1.0)[:, None]
-    above, below = highest - products.sum(axis=0), lowest - alternating.sum(axis=0)
-    high = np.full(len(wanted), MAX_LATENT_CORRELATION)
-    low = -high
-    for _ in range(ROOT_HALVINGS):
-        middle = (low + high) / 2
-        found = np.zeros_like(middle)
-        for power in products[::-1]:
-            found = (found + power) * middle
-        found += np.where(middle > 0, above, below) * np.abs(middle) ** (2 * len(products))
-        low, high = np.where(found < wanted, middle, low), np.where(found < wanted, high, middle)
-    return np.where(wanted == 0, 0.0, (low + high) / 2)
+
+    dependence: Dependence
+    cross: Matrix
+    latent: Matrix
+    offset: Matrix
+    errors: Matrix
+
+    @property
+    def excess(self) -> float:
+        """Sum of the squares of the errors beyond the smallest tolerance."""
+        return float(np.sum(np.maximum(np.abs(self.errors) - TOLERANCES[0], 0.0) ** 2))
 
 
 class _Calibration:
     """Corrections of the dependence by simulated rows.
 
-    The same random numbers serve all corrections. A correction is the error of the simulated
-    correlations, divided by the slope of a correlation in its latent correlation at 0. This can be
-    too much for strong correlations. The step of a pair is halved if its error has grown.
+    The same random numbers serve all corrections. The correction of a pair with a level is the
+    error of the simulated correlation, divided by the slope of the correlation in its latent
+    correlation at 0. This can be too much for strong correlations. The step of a pair is halved if
+    its error has grown. The correction of two scalars is the effect of the levels and of the
+    missing cells, which is the simulated correlation minus the correlation without them.
 
     Parameters
     ----------
@@ -531,19 +557,19 @@ class _Calibration:
     covariance, target : ndarray, shape (p, p)
         Covariance and correlations of the encoded variables.
 
-    latent : ndarray, shape (s, s)
-        First latent correlations.
+    wanted : _Wanted
+        Wanted correlations of the scalars.
 
     """
 
-    def __init__(self, parts: Parts, covariance: Matrix, target: Matrix, latent: Matrix) -> None:
-        self._parts, self._latent = parts, latent
+    def __init__(self, parts: Parts, covariance: Matrix, target: Matrix, wanted: _Wanted) -> None:
+        self._parts, self._wanted = parts, wanted
         at, k = parts.features, len(parts.level_features)
         self._order, self._k = len(target), k
         self._target = target[np.ix_(at, at)]
         self._deviations = np.sqrt(np.maximum(np.diag(covariance)[at], 1e-300))
         self._levels = covariance[np.ix_(at[:k], at[:k])]
-        self._gains = np.array([_gain(one) for one in parts.scalars])
+        self._gains = wanted.pairs.gains
         rows = int(np.clip(SIMULATED_NUMBERS // len(at), MIN_ROWS, MAX_ROWS))
         generator = np.random.default_rng(SEED)
         places = [generator.permutation(rows) for _ in parts.levels]
@@ -558,7 +584,7 @@ class _Calibration:
         # Independent features are uncorrelated, so their simulated correlations are errors.
         self._chance = np.zeros_like(self._target)
         none = np.where(alike, self._levels, 0.0)
-        independent = Dependence(none, np.zeros((k, len(latent))), np.eye(len(latent)))
+        independent = Dependence(none, np.zeros((k, len(at) - k)), np.eye(len(at) - k))
         self._chance = self._simulated(independent, self._drawn_levels(none))
 
     def _pairs(self, alike: Booleans, counted: Booleans) -> Booleans:
@@ -590,41 +616,48 @@ class _Calibration:
         encoded = (encoded - encoded.mean(axis=0)) / self._deviations
         return np.where(self._apart, encoded.T @ encoded / len(encoded), 0.0) - self._chance
 
-    def corrected(self) -> Dependence:
-        """Return the parameters with the smallest error of all corrections."""
+    def corrected(self) -> _State:
+        """Return the parameters with the smallest errors of all corrections."""
         k, deviations = self._k, self._deviations
-        gains = np.append(np.ones(k), self._gains)
-        units = np.outer(gains, gains)
+        units = np.append(np.ones(k), self._gains)
         cross = self._bounded(self._target[:k, k:] * deviations[:k, None] / self._gains)
         steps = np.ones(self._target.shape)
-        (dependence, cross, latent), errors = self._tried(self._levels, cross, self._latent)
+        offset = np.zeros_like(self._wanted.start)
+        best = self._tried(self._levels, cross, offset, self._wanted.start)
         since = 0
         for _ in range(MAX_CORRECTIONS):
-            close = np.abs(errors).max(initial=0.0) < MAX_CORRELATION_ERROR
-            if close or since > MAX_IDLE_CORRECTIONS:
+            errors = best.errors
+            if np.abs(errors).max(initial=0.0) < TOLERANCES[1] or since > MAX_IDLE_CORRECTIONS:
                 break
-            change = np.clip(steps * errors / units, -MAX_STEP, MAX_STEP)
-            levels = dependence.levels + change[:k, :k] * np.outer(deviations[:k], deviations[:k])
-            moved = self._bounded(cross + change[:k, k:] * deviations[:k, None])
-            found, after = self._tried(levels, moved, latent + change[k:, k:])
-            ratio = np.sum(after**2) / np.sum(errors**2)
+            change = np.clip(steps * errors / np.outer(units, units), -MAX_STEP, MAX_STEP)[:k]
+            spreads = np.outer(deviations[:k], deviations[:k])
+            levels = best.dependence.levels + change[:, :k] * spreads
+            moved = self._bounded(best.cross + change[:, k:] * deviations[:k, None])
+            offset = best.offset + steps[k:, k:] * (self._offset(best) - best.offset)
+            found = self._tried(levels, moved, offset, best.latent)
+            ratio = found.excess / best.excess
             since = 0 if ratio < IMPROVEMENT_RATIO else since + 1
             if ratio < 1:
-                slow = after**2 > SLOW_RATIO * errors**2
+                slow = found.errors**2 > SLOW_RATIO * errors**2
+                slow[k:, k:] = False
                 steps = np.where(slow, steps / 2, np.minimum(steps * RECOVERY_FACTOR, 1.0))
-                (dependence, cross, latent), errors = found, after
+                best = found
             else:
                 steps = steps / 2
-        return dependence
+        return best
 
-    def _tried(
-        self, levels: Matrix, cross: Matrix, latent: Matrix
-    ) -> tuple[tuple[Dependence, Matrix, Matrix], Matrix]:
+    def _offset(self, state: _State) -> Matrix:
+        """Return the simulated correlations minus those for the same latent correlations."""
+        k = self._k
+        simulated = self._target[k:, k:] - state.errors[k:, k:]
+        return np.where(self._apart[k:, k:], simulated - self._wanted.of(state.latent), 0.0)
+
+    def _tried(self, levels: Matrix, cross: Matrix, offset: Matrix, start: Matrix) -> _State:
         """Return possible parameters near the given ones, and the errors of the correlations."""
         rows = self._drawn_levels(levels)
-        found = self._possible(levels, cross, latent, rows)
+        dependence, cross, latent = self._possible(levels, cross, offset, start, rows)
         wanted = np.where(self._apart, self._target, 0.0)
-        return found, wanted - self._simulated(found[0], rows)
+        return _State(dependence, cross, latent, offset, wanted - self._simulated(dependence, rows))
 
     def _bounded(self, cross: Matrix) -> Matrix:
         """Return the nearest covariances of indicators and standard normal variables.
@@ -643,7 +676,7 @@ class _Calibration:
         return found
 
     def _possible(
-        self, levels: Matrix, cross: Matrix, latent: Matrix, rows: Matrix
+        self, levels: Matrix, cross: Matrix, offset: Matrix, start: Matrix, rows: Matrix
     ) -> tuple[Dependence, Matrix, Matrix]:
         """Return possible parameters near given covariances of levels and latent variables.
 
@@ -655,8 +688,11 @@ class _Calibration:
         cross : ndarray, shape (k, s)
             Covariances of the levels and the latent variables.
 
-        latent : ndarray, shape (s, s)
-            Correlations of the latent variables.
+        offset : ndarray, shape (s, s)
+            Simulated correlations of the scalars minus the correlations without levels.
+
+        start : ndarray, shape (s, s)
+            Latent correlations from which the search starts.
 
         rows : ndarray, shape (m, p)
             Rows with the drawn levels.
@@ -677,7 +713,5 @@ class _Calibration:
         explained = np.einsum("ks,kl,ls->s", slopes, gram, slopes)
         slopes = slopes / np.sqrt(np.maximum(explained / MAX_EXPLAINED_SHARE, 1.0))
         common = slopes.T @ gram @ slopes
-        residual = latent - common
-        np.fill_diagonal(residual, np.maximum(1 - np.diag(common), 1 - MAX_EXPLAINED_SHARE))
-        residual = _correlation_near(residual, 1 / self._gains)
+        residual = self._wanted.residual(offset, common, start)
         return Dependence(levels, slopes, residual), gram @ slopes, residual + common

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from dpcov.errors import ReleaseError
-from dpcov.rows.cells import codes_of, values_of
 from dpcov.rows.schema import Categorical, Derived, Numeric
-from dpcov.rows.sources import open_source
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
@@ -263,6 +262,10 @@ def _is_table(data: Any) -> bool:
 
 
 def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
+    import pyarrow as pa
+
+    from dpcov.rows.sources import open_source  # the readers load slowly
+
     by_name = {feature.name: feature for feature in schema.features}
     wanted = list(dict.fromkeys(by_name[name].column for name in names))
     needed = list(dict.fromkeys(own for name in wanted for own in _read_for(schema, name)))
@@ -284,6 +287,8 @@ def _read_for(schema: Schema, name: str) -> tuple[str, ...]:
 
 def _features_of(schema: Schema, name: str, batch: pa.RecordBatch) -> dict[str, Matrix]:
     """Return the values of each feature of a column, by the name of the feature."""
+    from dpcov.rows.cells import codes_of
+
     column = schema.encoded_columns[name]
     if isinstance(column, Numeric):
         numbers = _numbers_of(schema, name, column, batch)
@@ -298,6 +303,8 @@ def _features_of(schema: Schema, name: str, batch: pa.RecordBatch) -> dict[str, 
 
 def _numbers_of(schema: Schema, name: str, column: Numeric, batch: pa.RecordBatch) -> Matrix:
     """Return the values of a numeric column, with NaN for missing cells."""
+    from dpcov.rows.cells import values_of
+
     if not isinstance(column, Derived):
         return values_of(batch.column(name), column, schema.missing)
     parents = []

@@ -7,9 +7,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from dpcov.analysis.copula import Copula
+from dpcov.analysis.copula import MAX_ERROR, Copula
 from dpcov.analysis.declared import Option, command
 from dpcov.core.parameters import Count, check
 from dpcov.core.show.frames import csv_body
@@ -22,12 +21,19 @@ from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
 COPULA = "copula of synthetic rows"  # name in `Release.memory`
 MIN_DRAWN_ROWS = 2000  # Smallest number of rows that are drawn.
+MAX_NAMED_PAIRS = 5  # Number of pairs that a sentence names.
+UNREACHED = (
+    "Some columns cannot have the released correlations together, so the correlations of these "
+    f"pairs are off by more than {MAX_ERROR}: {{pairs}}."
+)
 MAX_ROUNDING_ERROR = 1e-6  # Largest rounding error of a whole number.
 
 
@@ -79,8 +85,9 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     - A flag and a category have their released shares.
 
     The correlations of the normal variables are chosen such that the columns have the correlations
-    of the release. Two limits apply. Columns with very different distributions cannot have a
-    correlation near 1 or -1. The matrix of normal variables must have no negative eigenvalue.
+    of the release, with errors up to about 0.03. Two limits apply. Columns with very different
+    distributions cannot have a correlation near 1 or -1. The matrix of normal variables must have
+    no negative eigenvalue. ``dpcov sample`` lists the pairs that these limits affect.
 
     A flag with `missing` = ``midpoint`` has the released mean and no nulls, so its variance can be
     larger than the released variance. Derived columns are computed from their parents, so their
@@ -110,7 +117,16 @@ class Rows(Result):
     """Synthetic rows as a result that prints only its cells."""
 
     rows: pa.Table
+    unreached: tuple[tuple[str, str], ...]
     has_sentences = False
+
+    def notes(self) -> list[str]:
+        if not self.unreached:
+            return []
+        pairs = [f"{a} and {b}" for a, b in self.unreached[:MAX_NAMED_PAIRS]]
+        left = len(self.unreached) - len(pairs)
+        more = [f"{left} more pairs"] if left > 0 else []
+        return [UNREACHED.format(pairs="; ".join(pairs + more))]
 
     def arrow(self) -> pa.Table:
         return self.rows
@@ -150,7 +166,8 @@ def rows(release: Release, n: int, seed: int | None = None) -> Rows:
         Synthetic rows.
 
     """
-    return Rows(sample(release, n, seed))
+    drawn, names = sample(release, n, seed), release.columns
+    return Rows(drawn, tuple((names[a], names[b]) for a, b in _copula(release).unreached))
 
 
 def _copula(release: Release) -> Copula:
@@ -172,6 +189,8 @@ def _drawn(schema: Schema) -> list[str]:
 
 def _table(schema: Schema, rows: Matrix, generator: np.random.Generator) -> pa.Table:
     """Convert (m, p) encoded rows to a table, and compute its derived columns."""
+    import pyarrow as pa
+
     places: dict[str, list[int]] = {}
     for position, feature in enumerate(schema.variables):
         places.setdefault(feature.column, []).append(position)
@@ -206,6 +225,8 @@ def _numbers(column: Numeric, encoded: Matrix, generator: np.random.Generator) -
 
 def _cells(column: Numeric, values: Matrix) -> pa.Array:
     """Convert numbers to the cells of a column of its kind."""
+    import pyarrow as pa
+
     gone = np.isnan(values)
     values = np.where(gone, column.midpoint, values)
     match column.reading:
@@ -225,6 +246,8 @@ def _plain(cell: Any) -> Any:
 
 def _levels(column: Categorical, indicators: Matrix) -> pa.Array:
     """Convert (m, k) indicators to the cells of a categorical column."""
+    import pyarrow as pa
+
     texts = any(isinstance(level, str) for level in column.levels)
     cells = [str(level) if texts else level for level in column.levels]
     values: list[bool | int | float | str | None] = list(cells)

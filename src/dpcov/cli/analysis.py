@@ -103,13 +103,14 @@ def _callback(declared: Command) -> Callable[..., None]:
     def callback(**given: Any) -> None:
         from dpcov.core.files import check_writable
         from dpcov.releases import Release
-        from dpcov.report.exports import require_ending
 
         out, force = given["out"], given["force"]
         files = given["file"] if declared.several else [given["file"]]
         releases = [Release.load(file) for file in files]
         release = releases[0]
         if out is not None:
+            from dpcov.report.exports import require_ending
+
             require_ending(out, pages=True)
             check_writable(out, force=force, inputs=files)
         values = {name: given[name] for name in declared.options}
@@ -173,13 +174,14 @@ def _write(
 
 def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:
     from dpcov.report.documents import caveats, document
-    from dpcov.report.exports import stamp
 
     if as_json:
         notes = [*caveats(release), *found.notes()]
         print(json_text(document(release, **found.document(), notes=notes)))
         return
     if as_csv or not found.has_sentences:
+        from dpcov.report.exports import stamp
+
         for sentence in [*caveats(release), *found.notes()]:
             print(printable(sentence), file=sys.stderr)
         print(stamp(release) + found.csv(), end="")

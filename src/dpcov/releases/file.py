@@ -249,6 +249,11 @@ class ReleaseDocument(DocumentModel):
             raise ValueError(
                 "unit_count is required under replace-one, and forbidden under add-remove"
             )
+        if self.estimator > ESTIMATOR_VERSION:
+            raise ValueError(
+                f"estimator is {self.estimator}, but this version of dpcov knows at most "
+                f"{ESTIMATOR_VERSION}; install the version of dpcov that wrote the file"
+            )
         if self.group is not None and self.table.privacy_unit.column is not None:
             raise ValueError("a release with a group cannot have a privacy unit of persons")
         return self
