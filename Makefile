@@ -51,6 +51,9 @@ test-spark: .venv/ready-spark ## Run the tests of Spark (needs Java; downloads 4
 wheel: .venv/ready-test ## Build the sdist and the wheel, and run the demo from the wheel
 	.ci/wheel $(PYTHON)
 
+tasks: wheel ## Run examples/tasks from the wheel, beside pandas, statsmodels, lavaan and psych
+	$(ONE_THREAD) .ci/tasks
+
 r: ## Check the R package (R with jsonlite, knitr, markdown and lavaan; qpdf)
 	.ci/r
 
@@ -133,7 +136,7 @@ LOCK := $(LOCK_OF) pyproject.toml requirements/build.in
 
 locks: ## Pin all dependencies with hashes (needs uv)
 	$(LOCK) --output-file requirements/core.txt
-	for extra in demo test bench lint docs spark fuzz sbom; do \
+	for extra in demo test bench lint docs spark fuzz sbom tasks; do \
 		$(LOCK) --extra $$extra --output-file requirements/$$extra.txt || exit 1; done
 	echo setuptools | $(LOCK_OF) - --output-file requirements/setuptools.txt
 
@@ -151,6 +154,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r lint docstrings types prose data wheel \
-	bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
+.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r lint docstrings types prose data \
+	wheel tasks bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
 

@@ -52,8 +52,8 @@ from results import RESULTS, show, write
 COMMAND = "make bench NAME=wald"
 COUNTS, COLUMNS, EPSILONS = (500, 2000, 20_000), (6, 12), (0.3, 1.0)
 RELEASES = 2000
-# Number of releases of a cell before the script turns to the next cell. With a strong effect, the
-# number of releases is divided by `STRONG_EVERY`.
+# The script makes 20 releases of a cell, then 20 releases of the next cell, and so on. Cells with a
+# strong effect have a quarter as many releases.
 ROUND, STRONG_EVERY = 20, 4
 # File of the answers of an unfinished run.
 ANSWERS = RESULTS / "partial" / "wald.jsonl"
@@ -67,7 +67,7 @@ RELATED = 0.3
 POWER, LEAST_POWER = 0.99, 0.6
 # Fraction of the target that a strong effect explains.
 STRONG = 0.3
-# One release in 4 has the plain test, and one release in 10 has flags of noise.
+# The script computes the plain test for every 4th release, and flags of noise for every 10th.
 PLAIN_EVERY, LEVEL_EVERY = 4, 10
 # Largest fraction of variances below the noise level.
 MOST_BELOW = 0.05
@@ -246,8 +246,8 @@ def of_power(cell: Cell, found: list[Row], none: list[Row]) -> Row:
 def made(cells: Sequence[Cell], releases: int, minutes: float) -> dict[Cell, list[Row]]:
     """Return the answers of all releases, some of which an earlier call can have made.
 
-    The script makes a few releases of each cell in turn. If the time is over, all cells therefore
-    have about equally many releases.
+    The script makes a few releases of each cell in turn. If the time runs out, all cells therefore
+    have about the same number of releases.
     """
     found: dict[Cell, list[Row]] = {cell: [] for cell in cells}
     if ANSWERS.exists():

@@ -12,6 +12,7 @@ from dpcov.releases.advisories import (
     DECIMALS,
     DELTA,
     EXCEL,
+    NOTATION,
     OBJECTS,
     PARQUET,
     STATA,
@@ -52,6 +53,16 @@ def test_conditions_and_numeric_codes_can_be_affected_except_in_text():
     coded = made(door="DuckDB")
     schema = dpcov.Schema.parse(coded.schema.model_dump() | {"missing": ["", "999.9"]})
     assert DECIMALS in advisories(replace(coded, schema=schema))
+
+
+@pytest.mark.parametrize(
+    ("decimal", "code", "affected"), [(",", "999,9", 1), (",", "-999", 0), (".", "999.9", 0)]
+)
+def test_codes_in_the_notation_of_a_text_file_can_be_affected(decimal, code, affected):
+    coded = made(door="csv")
+    added = {"missing": ["", code], "file": {"decimal": decimal, "separator": ";"}}
+    schema = dpcov.Schema.parse(coded.schema.model_dump() | added)
+    assert (NOTATION in advisories(replace(coded, schema=schema))) == affected
 
 
 def test_a_delta_that_was_not_spent_is_named():

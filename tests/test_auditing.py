@@ -266,7 +266,9 @@ def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism
         assert (asked[0] > 0) == (some.name != "number of rows")  # both tables have as many
 
 
-@pytest.mark.parametrize("budget", [PURE, RHO, APPROXIMATE], ids=str)
+@pytest.mark.parametrize(
+    "budget", [PURE, pytest.param(RHO, marks=pytest.mark.slow), APPROXIMATE], ids=str
+)
 @pytest.mark.parametrize(
     ("distorts", "hides", "share"), [(0.0, 1e9, 0.03), (1e9, 1e9, 0.24), (0.0, 0.0, 0.0)]
 )
@@ -323,7 +325,12 @@ def test_a_number_of_columns_that_no_audit_takes_is_refused(columns):
 
 
 @pytest.mark.parametrize(
-    "stated", [["--rho", "0.5"], ["--epsilon", "1", "--delta", "1e-6"]], ids=" ".join
+    "stated",
+    [
+        ["--rho", "0.5"],
+        pytest.param(["--epsilon", "1", "--delta", "1e-6"], marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
 )
 def test_the_command_prints_the_largest_loss_and_the_verdict(stated):
     asked = ["audit", "gaussian", *stated]

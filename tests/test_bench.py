@@ -66,6 +66,7 @@ def test_the_floor_multiplies_as_large_a_matrix(numeric, job):
     assert np.shape(getattr(workloads, job)(numeric)) == (5, 5)
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_reading_are_those_that_are_listed(numeric):
     """The job runs in a separate process, because it adds clocks to the library."""
     spent = workloads.measure("parts_of_exact", numeric)

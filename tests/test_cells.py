@@ -175,7 +175,7 @@ SOURCES: dict[str, Callable[[Path, list[str]], object]] = {
 
 
 def read(data: object) -> list[float]:
-    source = open_source(data, OPTIONS, ("a",), frozenset("a"))
+    source = open_source(data, OPTIONS, ("a",), {"a": ()})
     batches = [numbers_of(batch.column(0), ("",)) for batch in source.batches(["a"])]
     return np.concatenate(batches).tolist()
 

@@ -226,9 +226,17 @@ def wide() -> Release:
 @pytest.mark.parametrize(
     ("command", "rest"),
     [
-        ("pca {}", "82 features with small loadings more"),
-        ("ridge {} --target measurement_3 --alpha 0.1", "81 features with small effects more"),
-        ("lda {} --target sex --alpha 0.1", "80 features that differ less more"),
+        pytest.param("pca {}", "82 features with small loadings more", marks=pytest.mark.slow),
+        pytest.param(
+            "ridge {} --target measurement_3 --alpha 0.1",
+            "81 features with small effects more",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "lda {} --target sex --alpha 0.1",
+            "80 features that differ less more",
+            marks=pytest.mark.slow,
+        ),
         ("precision {} --alpha 0.1", "pairs more"),
         ("covariance {}", "5130 pairs more"),
         ("correlation {}", "5130 pairs more"),
@@ -243,6 +251,7 @@ def test_tables_of_a_hundred_columns_show_the_strongest(run, wide, command, rest
     assert max(map(len, shown.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_the_strongest_effect_is_shown_first(run, wide) -> None:
     wide.save("r.json", force=True)
     model = dpcov.ridge(wide, "measurement_3", 0.1)

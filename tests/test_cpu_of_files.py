@@ -12,6 +12,7 @@ from conftest import AT_MOST, CPU_SECONDS
 TEST = "def test_x(record_property):\n    record_property('cpu', {})\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "code"), [(CPU_SECONDS + 1, 0), (AT_MOST + 1, 1)])
 def test_a_file_above_its_share_is_named_and_fails_ci_above_half_as_much_again(
     tmp_path, seconds, code

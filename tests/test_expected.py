@@ -61,7 +61,10 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+SOME_SLOW = [*REQUESTS[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in REQUESTS[2:])]
+
+
+@pytest.mark.parametrize("request_", SOME_SLOW, ids=str)
 def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) -> None:
     """The expected error comes from the noise alone: almost no row is clipped."""
     releases = repeats(**request_)
@@ -69,7 +72,7 @@ def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) 
     assert SHARE[0] <= ratio(releases, alone) <= SHARE[1]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+@pytest.mark.parametrize("request_", SOME_SLOW, ids=str)
 def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
     """There is none here, but the counts of rows by length leave some plausible."""
     releases = repeats(**request_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,14 @@ from dpcov.export.tables import variables
 ROWS = np.random.default_rng(0).normal(size=(3000, 1)) * 0.8 + np.random.default_rng(1).normal(
     size=(3000, 4)
 )
-SOFTWARE = {"lavaan": "lavaan.R", "psych": "psych.R", "statsmodels": "run_statsmodels.py"}
+SOFTWARE = {
+    "lavaan": "lavaan.R",
+    "psych": "psych.R",
+    "statsmodels": "run_statsmodels.py",
+    "semopy": "run_semopy.py",
+}
+# A line such as "x0  0.27  0.04", or "x3  ~  x0  0.27  0.04" of semopy.
+NUMBERS = re.compile(r"(?:^|~)\s*x0\s+(-?\d+\.\d+)\s+(\d+\.\d+)")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +64,7 @@ def test_every_folder_says_what_it_is_and_that_a_seed_protects_nobody(made, tmp_
         # A script reads its numbers from the tables, and the others read no comments.
         assert stated or path.suffix in (".R", ".py", ".dat") or path.name.startswith("jasp_")
     if target in ("jasp", "stata", "mplus"):
-        assert "Not run" in text
+        assert "Not tested" in text
         assert "leave out the privacy noise" in text
 
 
@@ -105,8 +113,8 @@ def test_a_release_without_covariances_is_exported_to_r_alone(tmp_path):
 
 def has(target: str) -> bool:
     """Return True if the software of a script is here."""
-    if target == "statsmodels":
-        return importlib.util.find_spec("statsmodels") is not None
+    if target in ("statsmodels", "semopy"):
+        return importlib.util.find_spec(target) is not None
     if shutil.which("Rscript") is None:
         return False
     asked = ["Rscript", "-e", f"library({target})"]
@@ -116,15 +124,15 @@ def has(target: str) -> bool:
 @pytest.mark.parametrize(("target", "script"), SOFTWARE.items())
 def test_the_script_runs_and_its_standard_errors_include_the_noise(made, tmp_path, target, script):
     if not has(target):
-        pytest.skip(f"{target} is not installed; .ci/services installs R's packages")
+        pytest.skip(f"{target} is not installed; .ci/services installs lavaan and psych")
     folder = tmp_path / target
     write_folder(made, target, folder)
     asked = ["Rscript", "--vanilla"] if script.endswith(".R") else [sys.executable]
     done = subprocess.run([*asked, script], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # The regression of x3, or the loadings of one factor: the first line with the name of x0.
-    line = next(one for one in done.stdout.splitlines() if one.split()[:1] == ["x0"] and "." in one)
-    estimate, error = map(float, line.split()[1:3])
+    # The regression of x3, or the loadings of one factor: the first line with x0 and two numbers.
+    line = next(filter(None, map(NUMBERS.search, done.stdout.splitlines())))
+    estimate, error = map(float, line.groups())
 
     def slope(_, covariance):
         return np.linalg.solve(covariance[:3, :3], covariance[:3, 3])[0]

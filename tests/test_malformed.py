@@ -155,6 +155,7 @@ def test_a_dictionary_is_read_as_its_cells(words: list[str | None]) -> None:
         )
 
 
+@pytest.mark.slow
 @given(ids=st.lists(st.sampled_from(["p", "q", "NA", "", None, "r"]), min_size=1))
 def test_persons_are_the_same_by_a_dictionary_and_by_texts(ids: list[str | None]) -> None:
     values = np.linspace(0, 1, len(ids))

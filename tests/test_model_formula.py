@@ -340,6 +340,27 @@ def test_predictions_need_only_the_columns_of_the_table():
     assert np.array_equal(np.isinf(errors), rows["smoker"] == 1)
 
 
+def test_contrasts_and_factors_are_those_of_statsmodels():
+    formula = "sbp ~ age*smoker + C(ward, ref='surgery')"
+    expected = smf.ols(formula.replace("ref=", "Treatment(").replace("y')", "y'))"), table()).fit()
+    fit = dpcov.ols(released(), formula)
+    peers = [name.replace("ref=", "Treatment(").replace("y')", "y'))") for name in fit.names]
+    row = np.zeros(len(peers))
+    row[[list(expected.params.index).index(peers[fit.names.index("smoker")])]] = 1
+    row[[list(expected.params.index).index("age:smoker")]] = 50
+    truth, found = expected.t_test(row), fit.contrast({"smoker": 1, "age:smoker": 50})
+    assert found.estimate == pytest.approx(truth.effect.item(), rel=1e-3)
+    assert found.standard_error == pytest.approx(truth.sd.item(), rel=1e-3)
+    assert [found.lower, found.upper] == pytest.approx(truth.conf_int()[0], rel=1e-3)
+    assert "Contrast" in found.summary()
+    assert found.contrast == "1 * smoker + 50 * age:smoker"
+    assert found.document()["wald"]["p_value"] == found.wald.p_value
+    levels = [name for name in fit.names if name.startswith("C(ward")]
+    factor = expected.wald_test_terms(scalar=True).table.loc["C(ward, Treatment('surgery'))"]
+    assert fit.wald_test("ward") == fit.wald_test(levels)
+    assert fit.wald_test("ward").statistic == pytest.approx(2 * factor["statistic"], rel=0.01)
+
+
 def test_a_missing_extra_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "formulaic"]:
         monkeypatch.setitem(sys.modules, name, None)

@@ -201,6 +201,7 @@ def test_a_table_that_is_not_like_it_is_refused():
         plan(MIXED, 100, epsilon=1.0, assumptions=Assumptions(like=released(0, 1.0)))
 
 
+@pytest.mark.slow
 def test_errors_fall_along_the_curve():
     curve = plan(NUMERIC, 20_000, epsilon=1.0, mechanism="matrix-laplace").curve
     assert len(curve) == 7
@@ -254,6 +255,7 @@ def test_a_schema_without_an_intercept_has_no_correlations_to_predict():
         found.budget_for(0.1)
 
 
+@pytest.mark.slow
 def test_mixed_columns_persons_and_a_target_are_planned():
     persons = Schema.parse(
         MIXED.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}}
@@ -375,6 +377,7 @@ def test_the_command_takes_a_release_of_a_table_like_it(run):
         assert run(f"--rows 4000 --like like.json {line}")[0] == 2
 
 
+@pytest.mark.slow
 def test_the_command_takes_means_and_what_others_explain(run):
     line = "--rows 4000 --mechanism gaussian --rho 0.1 --mean age=30 --explained 0.6 --json"
     code, out, _ = run(line)

@@ -1,5 +1,7 @@
 """Pointers between the code and the proofs it rests on lead somewhere, both ways."""
 
+import functools
+import itertools
 import re
 from pathlib import Path
 
@@ -40,18 +42,25 @@ def test_every_step_that_the_code_must_keep_is_cited_in_it():
     assert steps("release.md") - {"1", "6"} <= cited
 
 
+@functools.cache
+def known_words() -> set[str]:
+    """Return the words of the sources, and the names of test files and of their functions."""
+    tests = [*(ROOT / "tests").rglob("*.py")]
+    named = [
+        *(path.read_text(encoding="utf-8") for path in SOURCES),
+        *(path.name for path in tests),
+    ]
+    functions = (re.findall(r"def (\w+)", path.read_text(encoding="utf-8")) for path in tests)
+    return {*re.findall(r"\w+", "\n".join(named)), *itertools.chain.from_iterable(functions), "md"}
+
+
 @pytest.mark.parametrize("page", sorted(p.name for p in (ROOT / "docs" / "proofs").glob("*.md")))
 def test_the_names_in_a_proof_exist(page):
     text = (ROOT / "docs" / "proofs" / page).read_text(encoding="utf-8")
-    words = set(re.findall(r"\w+", "\n".join(p.read_text(encoding="utf-8") for p in SOURCES)))
-    words |= set(re.findall(r"\w+", "\n".join(p.name for p in ROOT.rglob("tests/**/*.py"))))
-    words |= set(
-        re.findall(r"def (\w+)", "\n".join(p.read_text() for p in ROOT.rglob("tests/**/*.py")))
-    )
     missing = {
         name
         for name in NAME.findall(text)
-        if not set(filter(None, name.split("."))) <= words | {"md"}
+        if not set(filter(None, name.split("."))) <= known_words()
     }
     assert not missing
 

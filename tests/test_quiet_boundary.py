@@ -35,6 +35,8 @@ QUOTING = {
     ("signatures.py", "verified"): "own error about a release file",
     ("signatures.py", "_envelope"): "where a signed file is wrong",
     ("signatures.py", "_text"): "where a signed file is wrong",
+    ("export/__init__.py", "write_folder"): "the system's word on an output folder",
+    ("export/__init__.py", "_refuse_full"): "the system's word on an output folder",
     ("core/files.py", "require_readable"): "the system's word on a file that cannot be opened",
     ("core/files.py", "_allocate"): "the system's number of an error, on an output",
     ("core/files.py", "_lock"): "the system's number of an error, on an output",

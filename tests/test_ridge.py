@@ -63,7 +63,9 @@ def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) ->
         assert model.r_squared == pytest.approx(expected.score(values, wanted), abs=1e-5)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize(
+    "penalty", [PENALTIES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in PENALTIES[1:])]
+)
 def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
     """The errors come from the noise: all releases are of one table."""
     rng = np.random.default_rng(0)
@@ -469,3 +471,30 @@ def test_without_a_noise_law_alpha_has_to_be_given() -> None:
 def test_a_release_with_nothing_to_analyse_is_refused(made, message: str, alpha) -> None:
     with pytest.raises(ReleaseError, match=message):
         ridge(made(), "y", alpha)
+
+
+def test_the_features_of_a_model_are_a_list_of_features() -> None:
+    x = np.linspace(0, 1, 3000)
+    rows = np.column_stack([np.where(x > 0.2, x, np.nan), x**2])
+    made = dpcov.release(rows, lower=0, upper=1, missing="level", epsilon=20.0, seed=1)
+    model = ridge(made, "x1", 1e-4)
+    assert model.columns == ("x0", "x0=(missing)")
+    assert np.isfinite(model.conf_int()).all()
+    assert ridge(made, "x1", 1e-4, [*model.columns]).columns == model.columns
+    with pytest.raises(ReleaseError, match="given twice"):
+        ridge(made, "x1", 1e-4, [*model.columns, "x0"])
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_new_rows_of_a_file_are_read_as_the_table_was(tmp_path, header: bool) -> None:
+    rows = np.column_stack([np.linspace(0, 1, 50), np.linspace(0, 1, 50)])
+    file = {"separator": ";", "decimal": ",", "header": header, "rows": len(rows)}
+    number = {"kind": "number", "lower": 0, "upper": 1, "missing": "none"}
+    schema = dpcov.Schema.parse({"version": 3, "columns": dict.fromkeys("xy", number)})
+    made = dpcov.release(pd.DataFrame(rows, columns=["x", "y"]), schema=schema, epsilon=99, seed=1)
+    of_a_file = {**schema.model_dump(mode="json"), "missing": ["0,70"], "file": file}
+    model = replace(ridge(made, "y", 0.1), schema=dpcov.Schema.parse(of_a_file))
+    text = "0,25;1,0\n0,75;1,0\n0,7;1,0\n"
+    (tmp_path / "new.csv").write_text("x;y\n" * header + text)
+    expected = model.predict([[0.25], [0.75], [np.nan]])
+    assert model.predict(tmp_path / "new.csv").tolist() == expected.tolist()

@@ -123,6 +123,7 @@ def test_unknown_entries_are_ignored_and_a_missing_keyid_is_empty(folder):
 # Everything reads a signed file
 
 
+@pytest.mark.slow
 def test_every_analysis_gives_the_same_for_a_signed_file(run):
     write_all(Path(), seed=1)
     for name in ANALYSES:

@@ -30,7 +30,13 @@ def test_every_class_of_sources_has_a_tried_data_source():
     assert {word for word in reported if word not in " ".join(LOCAL).lower()} == SERVERS
 
 
-@pytest.mark.parametrize("name", LOCAL)
+# The same sources as in `test_neighbours_that_differ_in_one_cell_or_row_end_in_the_same_way`.
+FAST = ("CSV", "Parquet", "lists", "NumPy", "SQLite", "Excel", "Stata", "SPSS")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in LOCAL]
+)
 def test_a_units_image_is_the_same_alone_and_in_company(opened, name):
     source, turn = opened.found[name], LOCAL.index(name)
     effort = Effort(1 if source.costly else 2, ROLES[turn % 5 :: 5], 1)
@@ -39,9 +45,7 @@ def test_a_units_image_is_the_same_alone_and_in_company(opened, name):
     assert [line for one in found for line in one.differences] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["CSV", "Parquet", "lists", "NumPy", "SQLite", "Excel", "Stata", "SPSS"]
-)
+@pytest.mark.parametrize("name", FAST)
 def test_neighbours_that_differ_in_one_cell_or_row_end_in_the_same_way(opened, tmp_path, name):
     pairs, turn = Pairs(), itertools.count(LOCAL.index(name))
     effort = Effort(2, ROLES[LOCAL.index(name) % 3 :: 3], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,45 @@ def test_a_column_of_a_text_file_can_differ_from_the_file(tmp_path: Path) -> Non
     ]
     assert sums[0] == sums[1]
     assert all(not one.unreadable for one in diagnose(tmp_path / "t.csv", schema).columns.values())
+
+
+@pytest.mark.parametrize("code", ["999,9", "999.9", "+999,90", "0,9999e3"])
+@pytest.mark.parametrize("place", ["column", "all columns"])
+def test_a_code_is_met_in_the_notation_of_its_column_in_every_source(tmp_path, code, place):
+    table = {"wage": ["999,9", " 999,90 ", "1.999,9", "9999", "x"]}
+    wanted = pa.table({"wage": [None, None, 1999.9, 9999.0, None]})
+    wage = WAGE | {"upper": 10_000}
+    codes = {"missing_codes": [code]} if place == "column" else {}
+    rest = {"version": 3, "missing": ["", *(() if codes else [code])]}
+    own = Schema.parse(
+        {**rest, "columns": {"wage": wage | codes | {"decimal": ",", "thousands": "."}}}
+    )
+    file = {"separator": ";", "decimal": ",", "thousands": "."}
+    whole = Schema.parse({**rest, "columns": {"wage": wage | codes}, "file": file})
+    text = "wage;b\n" + "".join(f"{cell};1\n" for cell in table["wage"])
+    (tmp_path / "f.csv").write_text(text)
+    (tmp_path / "f.tsv").write_text(text.replace(";", "\t"))
+    (tmp_path / "f.csv.gz").write_bytes(gzip.compress(text.encode()))
+    frame = pd.DataFrame(table)
+    frame.to_stata(tmp_path / "f.dta", write_index=False)
+    tables = [frame.astype("string"), pa.table(table), tmp_path / "f.dta"]
+
+    def tabs(one: Schema) -> Schema:
+        file = one.file.model_dump(exclude_unset=True) | {"separator": "\t"}
+        return Schema.parse(one.model_dump() | {"file": file})
+
+    own_text = Schema.parse(own.model_dump() | {"file": {"separator": ";"}})
+    pairs = [
+        *((data, own) for data in tables),
+        *((tmp_path / name, one) for name in ("f.csv", "f.csv.gz") for one in (own_text, whole)),
+        *((tmp_path / "f.tsv", tabs(one)) for one in (own_text, whole)),
+    ]
+    plain = declared(wage=wage)
+    expected = open_rows(wanted, plain, threads=1).second_moments()[0].units.tolist()
+    for data, schema in pairs:
+        assert open_rows(data, schema, threads=1).second_moments()[0].units.tolist() == expected
+        seen = diagnose(data, schema).columns["wage"]
+        assert (seen.missing, seen.unreadable) == (2, 1)
 
 
 def test_numbers_stay_numbers_whatever_the_declared_signs() -> None:

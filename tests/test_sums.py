@@ -226,8 +226,8 @@ def test_means_below_the_noise_level_are_flagged() -> None:
     ("budget", "neighbors"),
     [
         (PureDP(1.0), Neighbors.ADD_REMOVE),
-        (ZCDP(0.5), Neighbors.REPLACE_ONE),
-        (ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE),
+        pytest.param(ZCDP(0.5), Neighbors.REPLACE_ONE, marks=pytest.mark.slow),
+        pytest.param(ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -24,6 +24,7 @@ from dpcov import ols, sample
 from dpcov.analysis.copula import TOLERANCES
 from dpcov.analysis.latent import GRID, Pairs
 from dpcov.analysis.level_draws import scaled_to_shares
+from dpcov.analysis.marginals import marginal
 from dpcov.analysis.synthetic import Rows, _copula
 from dpcov.analysis.synthetic import rows as draw
 from dpcov.denoise import denoise
@@ -238,7 +239,9 @@ def formerly_drawn(made: dpcov.Release, name: str) -> np.ndarray:
     return np.clip(np.floor(normal + generator.random(MANY)), column.lower, column.upper)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 10.0, 1e6])
+@pytest.mark.parametrize(
+    "epsilon", [1.0, *(pytest.param(one, marks=pytest.mark.slow) for one in (10.0, 1e6))]
+)
 def test_moments_of_skewed_columns_are_those_of_the_release(epsilon: float) -> None:
     frame, declared = skewed_table()
     made = dpcov.release(frame, schema=declared, epsilon=epsilon, seed=0)
@@ -269,7 +272,9 @@ def test_counts_flags_and_dates_are_whole_and_within_their_bounds() -> None:
     assert rows["rate"].null_count > 0
 
 
-@pytest.mark.parametrize("denoised", ["none", "project", "shrink"])
+@pytest.mark.parametrize(
+    "denoised", [pytest.param("none", marks=pytest.mark.slow), "project", "shrink"]
+)
 def test_rows_are_drawn_from_every_kind_of_estimate(denoised: str) -> None:
     frame, declared = skewed_table(2000)
     made = denoise(dpcov.release(frame, schema=declared, epsilon=0.3, seed=0), denoised)
@@ -295,7 +300,10 @@ def together(wanted: np.ndarray, pairs: Pairs) -> float:
     return float(np.maximum(normal * low, normal * high).sum() / np.linalg.norm(normal))
 
 
-@pytest.mark.parametrize(("seed", "possible"), [(0, False), (1, False), (3, True)])
+@pytest.mark.parametrize(
+    ("seed", "possible"),
+    [*(pytest.param(one, False, marks=pytest.mark.slow) for one in (0, 1)), (3, True)],
+)
 def test_a_pair_is_out_of_reach_only_if_no_copula_has_all_correlations(seed, possible) -> None:
     frame, declared = skewed_table(20_000, "rate", "group")
     made = dpcov.release(frame, schema=declared, epsilon=1.0, seed=seed)
@@ -304,3 +312,9 @@ def test_a_pair_is_out_of_reach_only_if_no_copula_has_all_correlations(seed, pos
     bound = together(made.correlation(), Pairs(np.array(values)))
     assert off_by(made, drawn)[2] < 0.03
     assert (not drawn.unreached) is (not drawn.notes()) is (bound > -1e-4) is possible
+
+
+def test_a_marginal_is_finite_at_the_ends_of_the_grid() -> None:
+    """Variances near the uniform one, at which the inverse of the beta distribution can fail."""
+    for variance in np.linspace(0.07, 0.1, 400):
+        assert np.isfinite(marginal(0.3, variance).of(GRID)).all()

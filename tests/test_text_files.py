@@ -8,15 +8,18 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.errors import SchemaError, SourceError
+from dpcov.rows.cells import values_of
 from dpcov.rows.numbers import MAX_CELL_BYTES
-from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.schema import FileOptions, Schema, number_codes
 from dpcov.rows.sources import open_source, text
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.text import MAX_RECORD_BYTES, TextSource
 from strategies import file_moment, moment, same, schema_of
 
@@ -219,7 +222,7 @@ def test_lines_across_chunks_are_read_whole(tmp_path, before, end):
     assert same(file_moment(tmp_path / "f.csv", HEADER + lines, SCHEMA), whole)
 
 
-@pytest.mark.parametrize("over", [0, 1, 2, 2**20, 2**24])
+@pytest.mark.parametrize("over", [0, 1, 2, pytest.param(2**24, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("start", "end"),
     [(0, b"\n"), (1000, b"\r"), (2**20 - 10, b"\n"), (2**20 - 10, b"\r\n"), (2**20 - 10, b"\r")],
@@ -242,8 +245,8 @@ def test_a_byte_order_mark_is_content_wherever_a_chunk_begins(tmp_path, at):
     assert same(found, expected(*rows))
 
 
-def cells_of(path, options: FileOptions, names=("a", "b"), numbers=frozenset()) -> list[tuple]:
-    source = TextSource(path, options, names, numbers)
+def cells_of(path, options: FileOptions, names=("a", "b"), numbers=()) -> list[tuple]:
+    source = TextSource(path, options, names, dict.fromkeys(numbers, ()))
     batches = list(source.batches(source.names))
     columns = [[] for _ in source.names]
     for batch in batches:
@@ -313,6 +316,24 @@ def test_numbers_are_read_in_the_notation_that_is_declared(tmp_path, decimal, th
     (tmp_path / "f.csv").write_text(text, encoding="utf-8")
     found = cells_of(tmp_path / "f.csv", options, numbers=frozenset("a"))
     assert found == [(plain, cell) for cell, plain in cells.items()]
+
+
+@pytest.mark.parametrize("code", ["999,9", "999,90", "+999,9", "9,999e2", "999.9", " 999,9 "])
+def test_a_code_for_missing_values_is_met_in_the_notation_of_the_file(tmp_path, code):
+    (tmp_path / "f.csv").write_text("a;b\n999,9;x\n 999,90 ;y\n1.999,9;z\n9999;u\n")
+    file = {"separator": ";", "decimal": ",", "thousands": "."}
+    schema = schema_of("a", missing=[code], file=file)
+    source = open_source(tmp_path / "f.csv", schema.file, ("a",), number_codes(schema))
+    (batch,) = source.batches(["a"])
+    found = values_of(batch.column(0), schema.read_columns["a"], schema.missing)
+    assert [None if np.isnan(x) else x for x in found] == [None, None, 1999.9, 9999]
+    seen = diagnose(tmp_path / "f.csv", schema).columns["a"]
+    assert (seen.missing, seen.unreadable) == (2, 0)
+    coded, empty = (f"a;b\n{cell};x\n" for cell in ("999,9", ""))
+    found = [file_moment(tmp_path / "f.csv", text, schema) for text in (coded, empty)]
+    assert same(*found)
+    given = file_moment(tmp_path / "f.csv", "a;b\n9,9;x\n", schema)  # control
+    assert not same(found[0], given)
 
 
 @given(st.lists(st.text("0123456789.,eE+-'x ", max_size=9), min_size=1, max_size=9))

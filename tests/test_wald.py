@@ -106,6 +106,23 @@ def test_a_hypothesis_does_not_depend_on_its_form() -> None:
     assert fit.wald_test().statistic == pytest.approx(fit.wald.statistic)
 
 
+def test_a_contrast_of_one_coefficient_is_the_coefficient() -> None:
+    fit = ols(made(3, 0.1), "x0")
+    found, at = fit.contrast({"x2": 2}), fit.names.index("x2")
+    ends = [found.estimate, found.standard_error, found.lower, found.upper]
+    expected = [fit.coefficients[at], fit.standard_errors[at], fit.lower[at], fit.upper[at]]
+    assert ends == pytest.approx([2 * one for one in expected])
+    assert found.wald.p_value == pytest.approx(fit.p_values[at])
+    assert fit.wald_test(np.eye(6)[at]).statistic == pytest.approx(fit.t[at] ** 2)
+    for weights, message in [
+        ({"x7": 1}, "no coefficient 'x7'"),
+        ({"x1": 0}, "finite"),
+        ({}, "fin"),
+    ]:
+        with pytest.raises(ReleaseError, match=message):
+            fit.contrast(weights)
+
+
 def test_the_variances_are_the_squared_errors() -> None:
     fit = ols(made(2, 0.1), "x0")
     assert np.allclose(np.diag(fit.vcov()), fit.standard_errors**2)

@@ -25,6 +25,7 @@ NAMES = (
 )
 LEVELS = ("emergency_department_at_night", "elective")
 WIDTHS = (60, 80, 120, 200)
+SOME_SLOW = (60, *(pytest.param(width, marks=pytest.mark.slow) for width in (80, 120)), 200)
 COMMANDS = {
     "show r.json": (),
     "correlation r.json": (*NAMES, f"reason={LEVELS[0]}"),
@@ -112,7 +113,7 @@ def holds(text: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("on_terminal", [False, True], ids=["pipe", "terminal"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", SOME_SLOW)
 @pytest.mark.parametrize("line", COMMANDS, ids=lambda line: line.split()[0])
 def test_nothing_is_cut_and_no_table_is_wider_than_the_terminal(run, line, width, on_terminal):
     text = run(line, width, on_terminal)

@@ -149,7 +149,9 @@ RESULTS = {
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
     "dpcov.analysis.intervals.Intervals": (),
-    "dpcov.analysis.ols.OLS": ("conf_int", "predict", "prediction_errors", "vcov", "wald_test"),
+    "dpcov.analysis.ols.OLS": (
+        *("conf_int", "contrast", "predict", "prediction_errors", "vcov", "wald_test"),
+    ),
     "dpcov.analysis.pca.PCA": ("transform",),
     "dpcov.analysis.precision.SparsePrecision": ("edges", "to_frame", "to_networkx"),
     "dpcov.analysis.ridge.Ridge": ("conf_int", "predict"),
@@ -157,6 +159,7 @@ RESULTS = {
     "dpcov.analysis.statistics.Statistic": (),
     "dpcov.analysis.correlation.PairCorrelation": (),
     "dpcov.analysis.table1.Table1": ("to_frame",),
+    "dpcov.analysis.wald.Contrast": (),
     "dpcov.estimate.error_covariance.ErrorCovariance": ("to_frame",),
     "dpcov.api.ledger.account.Account": ("can_request",),
     "dpcov.api.ledger.file.Chain": ("head", "holds"),

@@ -10,7 +10,10 @@ as_lavaan <- function(release, model = NULL) {
   at <- match(chosen, names)
   flat <- chosen[diag(release$covariance)[at] <= 0]
   if (length(flat) > 0) {
-    fail("The noise hides the variance of ", paste(flat, collapse = ", "), ". Leave them out.")
+    fail(
+      "The noise hides the variance of ", paste(flat, collapse = ", "), ". ",
+      "Leave these columns out of the model."
+    )
   }
   rows <- max(round(release$count), 1)
   arguments <- list(
@@ -20,17 +23,17 @@ as_lavaan <- function(release, model = NULL) {
     sample.cov.rescale = FALSE, # the covariances have the divisor n
     NACOV = rows * errors_for(release, at),
     meanstructure = TRUE,
-    fixed.x = FALSE, # the noise is on the predictors too
+    fixed.x = FALSE, # the predictors have errors, too
     se = "robust.sem", test = "satorra.bentler"
   )
   c(if (!is.null(model)) list(model = model), arguments)
 }
 
-# The columns in the order of lavaan, which does not sort NACOV by names.
+# Return the columns in the order of the model. lavaan needs NACOV in this order and ignores names.
 columns_of <- function(model, names) {
   if (is.null(model)) return(names)
   if (!requireNamespace("lavaan", quietly = TRUE)) {
-    fail("The order of a model needs the package lavaan. Run install.packages(\"lavaan\").")
+    fail("To read the model, as_lavaan() needs lavaan. Run install.packages(\"lavaan\").")
   }
   chosen <- lavaan::lavNames(model, "ov")
   absent <- setdiff(chosen, names)
@@ -43,7 +46,8 @@ columns_of <- function(model, names) {
   chosen
 }
 
-# The error covariance of the means and vech(covariance) of columns in another order.
+# Return the error covariance of the columns at these positions, in lavaan's order: first the means,
+# then the lower triangle of the covariances, column by column.
 errors_for <- function(release, at) {
   count <- length(release$columns)
   place <- matrix(0L, count, count)

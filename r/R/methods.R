@@ -84,7 +84,7 @@ confint.dpcov_release <- function(object, parm, level = object$intervals$level,
   if (missing(parm)) found else found[parm, , drop = FALSE]
 }
 
-# The lower triangle of a symmetric matrix, with names.
+# Return the lower triangle of a symmetric matrix as a vector with names.
 below <- function(matrix, diag = TRUE) {
   if (is.null(matrix)) return(NULL)
   structure(matrix[lower.tri(matrix, diag)], names = pair_names(rownames(matrix), diag))

@@ -1,8 +1,8 @@
 # Heat map of the correlations.
 
-# Above this number of columns, the figures would overlap.
+# With more columns, the numbers in the map would overlap.
 MAX_COLUMNS_WITH_FIGURES <- 25L
-MAX_CHARACTERS <- 24L # of a name beside the map
+MAX_CHARACTERS <- 24L # longest name on an axis
 
 shortened <- function(names) {
   long <- nchar(names) > MAX_CHARACTERS
@@ -32,7 +32,7 @@ plot.dpcov_release <- function(x, digits = 2, ...) {
   invisible(x)
 }
 
-# A question mark replaces each correlation whose sign is not known.
+# Return the labels of the map: a question mark replaces each correlation whose sign is not known.
 figures_of <- function(correlation, ends, digits) {
   label <- format(round(correlation, digits), nsmall = digits)
   unclear <- if (!is.null(ends)) ends$low <= 0 & ends$high >= 0

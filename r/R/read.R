@@ -59,7 +59,7 @@ release_of <- function(content, file) {
   structure(content, class = "dpcov_release")
 }
 
-# The error covariances, with names. Their order is the order of coef().
+# Add names to both error covariances. Their rows have the order of coef().
 errors_of <- function(errors, columns, file) {
   if (is.null(errors)) return(NULL)
   names <- c(columns, pair_names(columns))
@@ -67,7 +67,7 @@ errors_of <- function(errors, columns, file) {
   lapply(errors[c("privacy", "total")], matrix_of, list(names, names), file)
 }
 
-# Names of the entries of vech(covariance), as lavaan writes and orders them.
+# Return lavaan's names of the covariances in the lower triangle, in lavaan's order.
 pair_names <- function(columns, diag = TRUE) {
   pairs <- outer(columns, columns, function(row, column) paste0(column, "~~", row))
   pairs[lower.tri(pairs, diag)]
@@ -87,12 +87,12 @@ matrix_of <- function(values, names, file) {
 
 damaged <- function(file) {
   fail(
-    "The file ", sQuote(file, FALSE), " is damaged: its names and figures do not match. ",
+    "The file ", sQuote(file, FALSE), " is damaged: its names and numbers do not match. ",
     how_to_export()
   )
 }
 
-# An accessor stops with the reason of dpcov if the release does not contain its figures.
+# Stop with the reason that dpcov states if the release does not contain these estimates.
 require_figures <- function(figures, release, what) {
   if (is.null(figures)) {
     reason <- c(release$not_released, release$cautions)

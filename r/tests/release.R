@@ -30,14 +30,14 @@ stopifnot(diag(vcov(survey)) > diag(vcov(survey, sampling = FALSE)))
 printed <- paste(capture.output(print(summary(survey))), collapse = " ")
 stopifnot(grepl("Guarantee", printed), sapply(survey$columns, grepl, printed, fixed = TRUE))
 
-# cor() of any other object is that of the package stats.
+# For any other object, cor() returns the same result as stats::cor().
 stopifnot(identical(cor(mtcars), stats::cor(mtcars)))
 stopifnot(identical(
   cor(mtcars$mpg, mtcars$wt, method = "kendall"),
   stats::cor(mtcars$mpg, mtcars$wt, method = "kendall")
 ))
 
-# Other files are refused, with the command to run.
+# read_release() refuses other files and shows the command to run.
 raw <- file.path(tempdir(), "my visits.json")
 writeLines('{"format": "dpcov.release/3", "status": "private"}', raw)
 command <- paste("dpcov export", shQuote(raw), "--for r")
@@ -50,7 +50,7 @@ stopifnot(grepl("has version 2", message_of(read_release(changed(version = 2))))
 stopifnot(grepl("damaged", message_of(read_release(changed(mean = list(1, 2))))))
 stopifnot(grepl("level=0.9", message_of(confint(survey, level = 0.9)), fixed = TRUE))
 
-# lavaan gets no column whose variance the noise hides.
+# as_lavaan() refuses a column whose variance the noise hides.
 flat <- read_release(changed(covariance = matrix(0, 6, 6)))
 stopifnot(grepl("hides the variance of calm, glad", message_of(as_lavaan(flat))))
 
@@ -62,10 +62,10 @@ plot(survey)
 plot(long)
 invisible(grDevices::dev.off())
 
-# One figure is a table with one row.
+# The interval of a single estimate is a matrix with one row.
 stopifnot(identical(dim(confint(survey, 8)), c(1L, 2L)))
 
-# Figures that are not in the release are refused with dpcov's reason.
+# If the release does not contain the estimates, the functions stop with dpcov's reason.
 only <- list(correlation = NULL, covariance = NULL, error_covariance = NULL, not_released = "Why.")
 means <- read_release(do.call(changed, only))
 stopifnot(identical(names(coef(means)), survey$columns))

@@ -29,13 +29,14 @@ def standard_errors(
         Release with a noise distribution.
 
     function : callable
-        Smooth function of the means, shape (p,), and the covariance matrix, shape (p, p), both in
-        the units of the data and in the order of `release.columns`. It returns a number or an
-        array. dpcov calls it about twice for each mean and covariance.
+        Smooth function of two arguments: the means, shape (p,), and the covariance matrix, shape
+        (p, p). Both are in the units of the data and in the order of `release.columns`. The
+        function returns a number or an array. dpcov calls it about twice for each mean and
+        covariance.
 
     sampling : bool, default True
-        Include the sampling error, so that the errors describe the population. False gives the
-        errors of the privacy noise, clipping and rounding.
+        Include the sampling error. The standard errors then apply to the population. If False, they
+        contain only the errors due to privacy noise, clipping and rounding.
 
     generator : numpy.random.Generator, optional
         Random numbers for the simulation. The default gives the same result every time.
@@ -43,7 +44,7 @@ def standard_errors(
     Returns
     -------
     ndarray
-        Standard errors, in the shape of the function.
+        Standard errors, in the shape of the function's result.
 
     Raises
     ------
@@ -57,8 +58,9 @@ def standard_errors(
 
     Notes
     -----
-    The standard errors are first-order (delta method) and use the simulated errors of
-    `Release.error_covariance`.
+    dpcov applies the delta method to the simulated errors of `Release.error_covariance`. The
+    function `intervals` multiplies sampling errors by 1.1, because several columns can be extreme
+    in the same rows. `standard_errors` does not.
 
     Examples
     --------

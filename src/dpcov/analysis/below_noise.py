@@ -79,7 +79,7 @@ def flags(below: Booleans) -> list[str]:
 
 
 def sentence_of_names(below: Booleans, names: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence with the names of the figures below the noise level.
+    """Return a sentence that names the figures below the noise level.
 
     If there are no such figures, the tuple is empty.
     """

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-# Smallest share of cells without a level for which a column gets one more part, as in `with_other`.
+# A column gets a part for its cells without a level if their share is above this number. The
+# function `with_other` uses the same rule.
 MIN_OTHER_SHARE = 1e-12
 MISSING_LABEL = "(missing)"
 
@@ -53,8 +54,9 @@ class Parts:
         Names of the parts: the levels, or 0 and 1 for a number.
 
     forms : ndarray, shape (d, k)
-        Linear forms. The product of a row with a form is the value of a part. The row is encoded
-        and ends with its intercept.
+        Weights of the entries of an encoded row, which ends with its intercept. The weighted sum is
+        1 if the row has the level of this part, and otherwise 0. A number is divided between its
+        parts 0 and 1.
 
     """
 
@@ -63,7 +65,7 @@ class Parts:
     forms: Matrix
 
     def without_other(self) -> Parts:
-        """Return the parts of the levels alone."""
+        """Leave out the part of the cells without a level."""
         kept = [at for at, label in enumerate(self.labels) if label != OTHER_LABEL]
         return Parts(self.column, tuple(self.labels[at] for at in kept), self.forms[:, kept])
 
@@ -85,7 +87,7 @@ class Columns:
 
     @property
     def row_weight(self) -> float:
-        """Weight of a row that counts as 1: the largest survey weight, or 1 without weights."""
+        """Factor that converts counts to sums of survey weights, or 1 without survey weights."""
         weight = self.release.schema.weight
         return 1.0 if weight is None else weight.maximum
 
@@ -218,12 +220,12 @@ def joint_errors(
 
 
 def deviations_of(errors: Array) -> Array:
-    """Return the root mean squares of simulated errors, shape (b, ...), over the b simulations."""
+    """Estimate the standard deviation of each figure from b simulated errors, shape (b, ...)."""
     return np.asarray(np.sqrt(np.mean(errors**2, axis=0)))
 
 
 class Ends(NamedTuple):
-    """Figures with the ends of their intervals. Unknown ends are NaN."""
+    """Figures with the lower and upper ends of their intervals. Unknown ends are NaN."""
 
     value: Array
     lower: Array
@@ -231,13 +233,16 @@ class Ends(NamedTuple):
 
     @classmethod
     def around(cls, value: Array, ends: tuple[Array, Array] | None) -> Ends:
-        """Return figures with their intervals, and widen each interval to contain its figure."""
+        """Combine figures with intervals, and widen each interval until it contains its figure."""
         if ends is None:
             return cls(value, *np.full((2, *value.shape), np.nan))
         return cls(value, np.fmin(ends[0], value), np.fmax(ends[1], value))
 
     def named(self, name: str, lower: str, upper: str, unit: float = 1.0) -> dict[str, Any]:
-        """Return the figures and the ends by name. The values are multiplied by `unit`."""
+        """Return a dictionary of the figures, lower ends and upper ends, multiplied by `unit`.
+
+        The arguments `name`, `lower` and `upper` are the keys of the dictionary.
+        """
         return {name: unit * self.value, lower: unit * self.lower, upper: unit * self.upper}
 
     def only(self, kept: Any) -> Ends:
@@ -334,7 +339,7 @@ class Ratio:
 
 
 def _squared_quantile(level: float) -> float:
-    """Return the square of the normal quantile for intervals with this coverage."""
+    """Return z^2, the squared normal quantile for two-sided intervals with this coverage."""
     return float(scipy.special.ndtri((1 + level) / 2)) ** 2
 
 

@@ -2,18 +2,18 @@
 
 Rows are drawn in two steps:
 
-1. Categories with three or more outcomes are drawn one after another (`level_draws`).
-2. All other features are scalars: numbers, flags, categories with two outcomes and indicators of
-   missing cells. Each scalar is an increasing function of a latent variable
-   (`dpcov.analysis.marginals`). The latent variables are linear in the drawn categories, plus
-   normal residuals. The rank of a latent variable determines the value, so every scalar has exactly
+1. Categorical columns with three or more outcomes are drawn one after another (`level_draws`).
+2. All other features are scalars: numbers, flags, categorical columns with two outcomes and
+   indicators of missing cells. Each scalar is an increasing function of a latent variable
+   (`dpcov.analysis.marginals`). The latent variables are linear in the drawn levels, plus normal
+   residuals. The rank of a latent variable determines the value, so every scalar has exactly
    the given distribution.
 
 The parameters are chosen such that the encoded rows have the correlations of the release.
-`dpcov.analysis.latent` computes the correlation of two scalars from the latent correlation, if
-nothing else affects it. With categories of step 1 or missing cells, `_Calibration` simulates rows
-and corrects the parameters repeatedly. `Copula.unreached` lists the correlations that are not
-possible for these distributions, or not possible together.
+`dpcov.analysis.latent` computes the correlation of two scalars from the correlation of their latent
+variables. The columns of step 1 and missing cells change this correlation. If there are any,
+`_Calibration` simulates rows and corrects the parameters repeatedly. `Copula.unreached` lists the
+pairs of features that cannot have their released correlations.
 """
 
 from __future__ import annotations
@@ -38,24 +38,33 @@ if TYPE_CHECKING:
 
 # "Tuned" means: set on the tables of benchmarks/coherent.py, with 3,000 and 20,000 rows.
 
-# Largest share of rows that counts as 0. A table would need 10^6 rows to show one of them.
+# A smaller share of a level counts as 0. Such a level has less than one row in 10^6 rows.
 MIN_SHARE = 1e-6
-# Smallest number of simulated rows of a level whose correlations are corrected.
+# Smallest number of simulated rows of a level. Correlations of rarer levels are not corrected.
 MIN_LEVEL_ROWS = 20
-# Largest errors of the correlations. The first one is used that all pairs can have together.
+# Largest errors of the correlations. The search for latent correlations tries them in turn. It
+# stops at the first error that no pair has to exceed.
 TOLERANCES = (0.006, 0.01, 0.015, 0.018)
-MAX_ERROR = 0.02  # Largest error of a correlation that counts as reached. Sampling adds to it.
-MAX_UNREACHED = 10  # Largest number of pairs that may be farther from their correlations.
-MAX_EXPLAINED_SHARE = 0.9999  # Largest share of a latent variance that the categories explain.
+# Largest error of a correlation that counts as reached. The drawn rows add a sampling error.
+MAX_ERROR = 0.02
+# Largest number of pairs that may exceed the largest of `TOLERANCES`, so that the others need not.
+MAX_UNREACHED = 10
+# Largest share of the variance of a latent variable that the drawn levels explain.
+MAX_EXPLAINED_SHARE = 0.9999
 SEED = 20_261_107  # Seed of the simulated rows, which are the same in every call.
 SIMULATED_NUMBERS = 10**6  # Largest number of cells in the simulated rows.
 MIN_ROWS, MAX_ROWS = 2**12, 2**17  # Limits of the number of simulated rows.
 MAX_CORRECTIONS = 30  # Largest number of corrections of the parameters. Tuned.
-RECOVERY_FACTOR = 1.5  # Factor of the other steps after an improvement. Tuned.
-SLOW_RATIO = 0.9  # Ratio of the squared errors of a pair above which its step is halved. Tuned.
+# Factor by which the step of a pair grows, up to 1, after a correction that reduced errors. Tuned.
+RECOVERY_FACTOR = 1.5
+# Each correction should reduce the squared error of a pair to this fraction of the error before. If
+# the error stays larger, the next step of the pair is half as long. Tuned.
+SLOW_RATIO = 0.9
 MAX_STEP = 0.3  # Largest change of a latent correlation in one correction.
-MAX_IDLE_CORRECTIONS = 6  # Number of corrections in a row that need not be an improvement.
-IMPROVEMENT_RATIO = 0.95  # Ratio of the sums of squared errors below which errors have improved.
+# A correction is an improvement if it reduces `_State.excess` to less than this fraction.
+IMPROVEMENT_RATIO = 0.95
+# Largest number of corrections in a row without an improvement. After more, the search stops.
+MAX_IDLE_CORRECTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Scalar:
         Position of the feature in the encoded rows.
 
     marginal : Marginal
-        Distribution of the feature, as a position between `lower` and `lower` + `width`.
+        Distribution of the feature on a scale on which `lower` is 0 and `lower` + `width` is 1.
 
     lower, width : float
         Smallest encoded value, and the width of the encoded bounds.
@@ -94,21 +103,21 @@ class Scalar:
     other: int = -1
 
     def of(self, latent: Vector) -> Vector:
-        """Return the encoded values of standard normal variables."""
+        """Convert values of the latent variable to encoded values."""
         return self.lower + self.width * self.marginal.of(latent)
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Category with three or more outcomes.
+    """Categorical column with three or more outcomes.
 
     Attributes
     ----------
     features : ndarray of int, shape (k,)
-        Positions of the indicators.
+        Positions of the indicators of its levels.
 
     shares : ndarray, shape (k + 1,)
-        Share of each level, and of the rows without an indicator. They add up to 1.
+        Share of each level, and then the share of all other rows. The shares add up to 1.
 
     """
 
@@ -118,15 +127,15 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Scalars and categories of a table, and the features that never change.
+    """Features of a table in three groups: scalars, categorical columns and constants.
 
     Attributes
     ----------
     scalars : tuple of Scalar, length s
-        Scalars; an indicator of missing cells is before its number.
+        Scalars. The indicator of missing cells of a number comes directly before the number.
 
     levels : tuple of Levels
-        Categories with three or more outcomes. They have k features in all.
+        Categorical columns with three or more outcomes. In total, they have k indicators.
 
     constants : tuple of (int, float)
         Positions and values of features that are the same in every row.
@@ -139,7 +148,7 @@ class Parts:
 
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str], mean: Vector, covariance: Matrix) -> Parts:
-        """Return the parts of columns with coherent means and covariances."""
+        """Group the features of columns, given their coherent means and covariances."""
         scalars: list[Scalar] = []
         levels: list[Levels] = []
         constants: list[tuple[int, float]] = []
@@ -163,18 +172,18 @@ class Parts:
 
     @property
     def level_features(self) -> Integers:
-        """Positions of the features of the categories, shape (k,)."""
+        """Positions of the indicators of levels, shape (k,)."""
         return np.concatenate([np.zeros(0, int), *(one.features for one in self.levels)])
 
     @property
     def features(self) -> Integers:
-        """Positions of the features of the categories, and then of the scalars, shape (k + s,)."""
+        """Positions of the indicators of levels, and then of the scalars, shape (k + s,)."""
         scalars = [one.feature for one in self.scalars]
         return np.concatenate([self.level_features, np.array(scalars, int)])
 
 
 def _of_two(at: Integers, shares: Vector, outcomes: list[int]) -> list[Scalar]:
-    """Return the scalar of a category with two outcomes; none for a category with one outcome."""
+    """Return the scalar of a categorical column with two outcomes, or none for one outcome."""
     if len(outcomes) < 2:
         return []
     first, second = outcomes
@@ -196,7 +205,7 @@ def number(
         Positions of the number and of its indicator of missing cells.
 
     mean : list of float, length 1 or 2
-        Encoded mean. With the rule ``level``, also the share of missing cells.
+        Encoded mean. If the column has an indicator of missing cells, also their share.
 
     variance : float
         Variance of the encoded number.
@@ -252,7 +261,7 @@ class Copula:
     Attributes
     ----------
     parts : Parts
-        Scalars and categories.
+        Features of the table.
 
     dependence : Dependence
         Parameters of the dependence.
@@ -268,10 +277,10 @@ class Copula:
 
     @property
     def unreached(self) -> list[tuple[int, int]]:
-        """Positions of the pairs of features that cannot have their correlations.
+        """Positions of the pairs of features that cannot have their released correlation.
 
-        Either the two distributions do not allow the correlation, or the correlations of other
-        pairs contradict it.
+        Either the two distributions do not allow the correlation, or the correlation is impossible
+        together with the correlations of other pairs.
         """
         features = self.parts.features
         far = np.argwhere(np.triu(np.abs(self.errors) > MAX_ERROR, 1))
@@ -279,7 +288,7 @@ class Copula:
 
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str], mean: Vector, covariance: Matrix) -> Copula:
-        """Return the copula of columns with coherent means and covariances.
+        """Choose the copula for coherent means and covariances.
 
         Parameters
         ----------
@@ -323,7 +332,7 @@ class Copula:
             Number of rows.
 
         features : int
-            Number p of encoded variables. Derived variables are 0.
+            Number p of encoded variables. The values of derived variables are 0.
 
         generator : numpy.random.Generator
             Random numbers.
@@ -349,21 +358,21 @@ class Copula:
 
 
 def draw_levels(parts: Parts, covariance: Matrix, uniform: Matrix, rows: Matrix) -> None:
-    """Draw the levels of all categories and write their indicators.
+    """Draw the levels of all categorical columns, and write their indicators into the rows.
 
     Parameters
     ----------
     parts : Parts
-        Parts of the table. The constants are written too.
+        Features of the table. The function writes the constants, too.
 
     covariance : ndarray, shape (k, k)
         Covariance from which the probabilities are computed.
 
     uniform : ndarray, shape (c, m)
-        Random numbers for each category and row.
+        Uniform random number for each of c categorical columns and each row.
 
     rows : ndarray, shape (m, p)
-        Encoded rows.
+        Encoded rows, which the function changes.
 
     """
     for feature, value in parts.constants:
@@ -390,12 +399,12 @@ def draw_levels(parts: Parts, covariance: Matrix, uniform: Matrix, rows: Matrix)
 def draw_scalars(
     parts: Parts, dependence: Dependence, normal: Matrix, uniform: Matrix, rows: Matrix
 ) -> None:
-    """Draw all scalars, given the levels, and write their features.
+    """Draw all scalars for rows with known levels, and write the scalars into the rows.
 
     Parameters
     ----------
     parts : Parts
-        Parts of the table.
+        Features of the table.
 
     dependence : Dependence
         Parameters of the dependence.
@@ -404,10 +413,10 @@ def draw_scalars(
         Standard normal variables.
 
     uniform : ndarray, shape (s, m) or (s, 1)
-        Positions of the values within their ranks, between 0 and 1.
+        Position of each value within the probabilities of its rank: 0 is the lowest, 1 the highest.
 
     rows : ndarray, shape (m, p)
-        Encoded rows with the indicators of the levels.
+        Encoded rows with the indicators of the levels. The function changes these rows.
 
     """
     values, vectors = np.linalg.eigh(dependence.residual)
@@ -427,7 +436,7 @@ def draw_scalars(
 
 
 class _Wanted:
-    """Wanted correlations of the scalars, and the latent correlations that are near them.
+    """Wanted correlations of the scalars, and the latent correlations that give them.
 
     Parameters
     ----------
@@ -459,18 +468,20 @@ class _Wanted:
         self.start = self.pairs.latent(self._correlations)
 
     def of(self, latent: Matrix) -> Matrix:
-        """Return the correlations of the encoded variables if the levels do not affect them."""
+        """Convert latent correlations to correlations of the scalars, without effects of levels."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = self.pairs.of(latent) / self._factors
         return np.where(self._factors > 0, found, 0.0)
 
     def residual(self, offset: Matrix, common: Matrix, start: Matrix) -> Matrix:
-        """Return latent correlations of the residuals, within the smallest possible tolerance.
+        """Find a covariance of the residuals with which the scalars have the wanted correlations.
+
+        The errors are within the smallest possible of `TOLERANCES`, except for unreachable pairs.
 
         Parameters
         ----------
         offset : ndarray, shape (s, s)
-            Simulated correlations minus the correlations for the same latent correlations.
+            Effect of the levels and the missing cells on the correlations of the scalars.
 
         common : ndarray, shape (s, s)
             Part of the latent correlations that the levels explain.
@@ -496,7 +507,8 @@ class _Wanted:
             found, outside = within((low, high), found)
             if outside is None:
                 break
-        for _ in range(MAX_UNREACHED):  # a few pairs with large errors, not many with small ones
+        # A few pairs with large errors are better than many pairs with small errors.
+        for _ in range(MAX_UNREACHED):
             if outside is None:
                 break
             for at in (outside, outside[::-1]):
@@ -507,7 +519,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Parameters of one correction, and the errors of the correlations.
+    """Parameters after a correction, and the errors of the simulated correlations.
 
     Attributes
     ----------
@@ -536,23 +548,26 @@ class _State:
 
     @property
     def excess(self) -> float:
-        """Sum of the squares of the errors beyond the smallest tolerance."""
+        """Sum of squared errors, after each absolute error is reduced by the smallest tolerance."""
         return float(np.sum(np.maximum(np.abs(self.errors) - TOLERANCES[0], 0.0) ** 2))
 
 
 class _Calibration:
-    """Corrections of the dependence by simulated rows.
+    """Search for the parameters with which simulated rows have the wanted correlations.
 
-    The same random numbers serve all corrections. The correction of a pair with a level is the
-    error of the simulated correlation, divided by the slope of the correlation in its latent
-    correlation at 0. This can be too much for strong correlations. The step of a pair is halved if
-    its error has grown. The correction of two scalars is the effect of the levels and of the
-    missing cells, which is the simulated correlation minus the correlation without them.
+    The search corrects the parameters repeatedly. All simulations use the same random numbers.
+
+    - Pairs with a level: the correction is the error of the simulated correlation, divided by a
+      slope. The slope is the derivative of the correlation by the latent correlation at 0. This
+      correction can be too large for strong correlations. The step of a pair is therefore halved
+      if its error hardly falls.
+    - Pairs of scalars: the search estimates the effect of the levels and of the missing cells. The
+      effect is the simulated correlation minus the correlation without levels and missing cells.
 
     Parameters
     ----------
     parts : Parts
-        Parts of the table.
+        Features of the table.
 
     covariance, target : ndarray, shape (p, p)
         Covariance and correlations of the encoded variables.
@@ -581,16 +596,16 @@ class _Calibration:
         owners = np.repeat(np.arange(len(sizes)), sizes)
         alike = owners[:, None] == owners
         self._apart = self._pairs(alike, np.diag(self._levels) * rows >= MIN_LEVEL_ROWS)
-        # Independent features are uncorrelated, so their simulated correlations are errors.
+        # Simulated correlations of independent features are errors, which `_simulated` subtracts.
         self._chance = np.zeros_like(self._target)
         none = np.where(alike, self._levels, 0.0)
         independent = Dependence(none, np.zeros((k, len(at) - k)), np.eye(len(at) - k))
         self._chance = self._simulated(independent, self._drawn_levels(none))
 
     def _pairs(self, alike: Booleans, counted: Booleans) -> Booleans:
-        """Return (k + s, k + s) flags of the pairs whose correlations are corrected.
+        """Return True for each pair whose correlation is corrected, shape (k + s, k + s).
 
-        Features of the same column and very rare levels are excluded.
+        Pairs of the same column and pairs with a very rare level are not corrected.
         """
         k = self._k
         found = np.ones(self._target.shape, bool)
@@ -609,7 +624,7 @@ class _Calibration:
         return rows
 
     def _simulated(self, dependence: Dependence, rows: Matrix) -> Matrix:
-        """Return the correlations of different columns for these parameters."""
+        """Simulate the scalars, and return the correlations of features of different columns."""
         middle = np.full((len(self._parts.scalars), 1), 0.5)
         draw_scalars(self._parts, dependence, self._normal, middle, rows)
         encoded = rows[:, self._parts.features]
@@ -617,7 +632,7 @@ class _Calibration:
         return np.where(self._apart, encoded.T @ encoded / len(encoded), 0.0) - self._chance
 
     def corrected(self) -> _State:
-        """Return the parameters with the smallest errors of all corrections."""
+        """Correct the parameters repeatedly, and return the parameters with the smallest errors."""
         k, deviations = self._k, self._deviations
         units = np.append(np.ones(k), self._gains)
         cross = self._bounded(self._target[:k, k:] * deviations[:k, None] / self._gains)
@@ -647,23 +662,23 @@ class _Calibration:
         return best
 
     def _offset(self, state: _State) -> Matrix:
-        """Return the simulated correlations minus those for the same latent correlations."""
+        """Return the simulated effect of levels and missing cells on correlations of scalars."""
         k = self._k
         simulated = self._target[k:, k:] - state.errors[k:, k:]
         return np.where(self._apart[k:, k:], simulated - self._wanted.of(state.latent), 0.0)
 
     def _tried(self, levels: Matrix, cross: Matrix, offset: Matrix, start: Matrix) -> _State:
-        """Return possible parameters near the given ones, and the errors of the correlations."""
+        """Find possible parameters near the given parameters, and simulate their errors."""
         rows = self._drawn_levels(levels)
         dependence, cross, latent = self._possible(levels, cross, offset, start, rows)
         wanted = np.where(self._apart, self._target, 0.0)
         return _State(dependence, cross, latent, offset, wanted - self._simulated(dependence, rows))
 
     def _bounded(self, cross: Matrix) -> Matrix:
-        """Return the nearest covariances of indicators and standard normal variables.
+        """Limit the covariances of indicators of levels and latent variables to possible values.
 
-        The largest covariance of an indicator of share s is the normal density at the s-quantile.
-        The same limit holds for the rows without a level.
+        An indicator with share s has at most the covariance f(q), where f is the normal density and
+        q is the normal s-quantile. The same limit holds for the rows without a level.
         """
         found, start = cross.copy(), 0
         for levels in self._parts.levels:
@@ -678,7 +693,7 @@ class _Calibration:
     def _possible(
         self, levels: Matrix, cross: Matrix, offset: Matrix, start: Matrix, rows: Matrix
     ) -> tuple[Dependence, Matrix, Matrix]:
-        """Return possible parameters near given covariances of levels and latent variables.
+        """Find possible parameters near given covariances of levels and latent variables.
 
         Parameters
         ----------
@@ -689,7 +704,7 @@ class _Calibration:
             Covariances of the levels and the latent variables.
 
         offset : ndarray, shape (s, s)
-            Simulated correlations of the scalars minus the correlations without levels.
+            Effect of the levels and the missing cells on the correlations of the scalars.
 
         start : ndarray, shape (s, s)
             Latent correlations from which the search starts.
@@ -703,7 +718,8 @@ class _Calibration:
             Possible parameters.
 
         cross, latent : ndarray
-            Covariances that follow from the parameters.
+            Covariances of levels and latent variables, and correlations of latent variables, that
+            follow from these parameters.
 
         """
         drawn = rows[:, self._parts.level_features]

@@ -59,8 +59,8 @@ MAX_PROJECTIONS = 20_000
 MIN_GROUP_CORRELATION = 0.25
 # Largest number of pairs that are all listed: the pairs of 15 features.
 MAX_LISTED_PAIRS = 105
-# Standard error of a correlation whose error is not defined: the standard deviation of a uniform
-# distribution from -1 to 1.
+# Standard error of a correlation if the simulation gives no error: the standard deviation of a
+# uniform distribution from -1 to 1.
 UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
 # Largest number of features with figures in the cells of a heatmap. More do not fit.
 MAX_WRITTEN_FEATURES = 12
@@ -156,7 +156,7 @@ class NamedMatrix(Result):
 def different_columns(release: Release) -> tuple[Integers, Integers]:
     """Return the positions of all pairs of features of different columns, as two arrays.
 
-    The pairs exclude two levels of the same column, because their correlation follows from their
+    Two levels of the same column are not a pair, because their correlation follows from their
     shares.
     """
     i, j = np.tril_indices(len(release.columns), -1)
@@ -295,7 +295,8 @@ def correlation_errors(
 ) -> CorrelationErrors | None:
     """Return the standard errors of the correlations, and flags for the noise level.
 
-    The result is None in the same cases as for `correlation_standard_errors`.
+    The result is None if the release has no noise distribution, or if no correlation rises above
+    the noise.
     """
     record.refuse(release.not_released)
     if release.uninformative or release.noise is None:
@@ -405,7 +406,7 @@ class PairCorrelation(Result):
         distribution.
 
     cautions : tuple of str
-        Warnings that the intervals might not contain the figures of the table.
+        Warnings that the intervals might not contain the correlation of the table.
 
     dependent : str
         Sentence about persons with several rows, or an empty string.
@@ -596,7 +597,7 @@ def correlations(
 def _in_full(
     release: Release, matrix: Matrix, noise: CorrelationErrors | None, found: Intervals | None
 ) -> tuple[dict[str, Any], Table]:
-    """Return all figures, first for JSON and then for a file."""
+    """Return all figures twice: as a dictionary for JSON, and as a table for other files."""
     ends = {} if found is None else {"lower": found.low, "upper": found.high}
     below = correlations_below_noise(release, noise)
     facts = facts_of(release) | {

@@ -54,8 +54,8 @@ class Figure:
         Number format.
 
     converted : callable
-        Increasing function that converts the ends of intervals of `statistic` to ends for the
-        figure.
+        Increasing function that computes the figure from `statistic`, such as the square root of a
+        variance. dpcov applies it to the ends of the intervals.
 
     """
 
@@ -73,7 +73,7 @@ def _deviations(release: Release) -> Vector:
 
 
 def _lengths(schema: Schema, name: str, values: list[float]) -> list[Cell]:
-    """Return standard deviations of a column as cells. For dates, a cell contains the unit."""
+    """Return standard deviations of a column as cells, such as ``12 days`` for dates."""
     return [length(schema, name, value) for value in values]
 
 
@@ -91,8 +91,8 @@ class _Columns:
     Attributes
     ----------
     figures : tuple of tuple of ndarray, each of shape (p,)
-        Values of each of the `FIGURES` in the units of the data. If there are intervals, their
-        lower and upper ends follow the values.
+        One tuple for each of the `FIGURES`, in the units of the data. It contains the values, and
+        then the lower and upper ends if there are intervals.
 
     below : ndarray of bool, shape (p,), or None
         True for a mean below the noise level, if this is known.
@@ -121,7 +121,8 @@ class _Columns:
         found = several_intervals(release, asked, generator=generator)
         figures = []
         for one, own, ends in zip(FIGURES, values, found, strict=True):
-            # A value obeys all rules of the schema, so it can lie outside its interval.
+            # dpcov corrects the value by the rules of the schema. The corrected value can lie
+            # outside the interval.
             low, high = one.converted(ends.low), one.converted(ends.high)
             figures.append((own, np.fmin(low, own), np.fmax(high, own)))
         return cls(tuple(figures), below, found[0].covers, (found[0].covering, *notes))

@@ -58,7 +58,8 @@ SAMPLING_SEED = 20_261_127  # Seed of the sampling errors, separate from the dra
 class Crosstab(Result):
     """Contingency table of two columns.
 
-    The table has k rows and l columns. Two further attributes contain the interval of each figure.
+    The table has k rows and l columns. Attributes whose names end in ``lower`` or ``upper`` contain
+    the ends of the intervals.
 
     Attributes
     ----------
@@ -339,9 +340,9 @@ def crosstab(
 
     Noise makes the usual Cramer's V of a table too large. dpcov therefore simulates tables for each
     possible true V. It reports the true V for which the observed V is the median of the simulated
-    values. For the ends of the interval, the observed V is another quantile of these values.
-    Without noise, this is the interval of Steiger and Fouladi (1997), by simulation. Levels below
-    the noise level do not count for V.
+    values. The ends of the 95% interval are the true V for which the observed V is the 97.5% or
+    2.5% quantile. Without noise, this is the interval of Steiger and Fouladi (1997), by simulation.
+    V leaves out levels whose counts are below the noise level.
 
     Examples
     --------
@@ -412,7 +413,7 @@ def _without_hidden_others(
 
 
 def _hidden_levels(counts: Matrix, errors: Array, axis: int) -> Booleans:
-    """Return True for each level along an axis whose count is below the noise level."""
+    """Flag the levels of the rows (axis 0) or columns (axis 1) below the noise level."""
     noise = deviations_of(errors.sum(axis=2 - axis))
     return below_noise(counts.sum(axis=1 - axis), noise)
 
@@ -527,10 +528,10 @@ def _sampling_errors(counts: Matrix, draws: int) -> Array:
 
 
 def _norm_at(phi: Matrix, errors: Array, quantile: float, largest: float) -> float:
-    """Return the norm of the true residuals for which the observed norm is the given quantile.
+    """Find the norm of the true residuals for which the observed norm is the given quantile.
 
-    The observed residuals are the true residuals plus an error. The function assumes that the true
-    residuals are a multiple of the observed residuals.
+    The simulated residuals are the true residuals plus simulated errors. The function assumes that
+    the true residuals are a multiple of the observed residuals.
 
     Parameters
     ----------
@@ -549,7 +550,8 @@ def _norm_at(phi: Matrix, errors: Array, quantile: float, largest: float) -> flo
     Returns
     -------
     float
-        Norm. It is 0 if the observed norm is below the quantile for independent columns.
+        Norm of the true residuals. It is 0 if the observed norm is below this quantile even for
+        independent columns.
 
     """
     observed = float(np.linalg.norm(phi))

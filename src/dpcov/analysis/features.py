@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.errors import ReleaseError
-from dpcov.rows.schema import Categorical, Derived, Numeric
+from dpcov.rows.schema import Categorical, Derived, Numeric, number_codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,8 +114,8 @@ def chosen(
         Release that contains the features.
 
     features : sequence of str, or None
-        Names of features or columns. A column stands for all its features. None stands for all
-        columns.
+        Names of features or columns. A column stands for all its features, unless its missingness
+        indicator is named too. None stands for all columns.
 
     without : str, optional
         Column of the target. If `features` is None, this column is left out.
@@ -146,8 +146,11 @@ def chosen(
         places[feature.name] = [j]
         parts[feature.column].append(j)
     own = [] if without is None else parts[without]
+    named = {*features}
     for name, column in columns.items():  # a column stands for all its features
-        places[name] = parts[name][reference and isinstance(column, Categorical) :]
+        others = {release.schema.variables[j].name for j in parts[name]} - {name}
+        if name not in places or named.isdisjoint(others):
+            places[name] = parts[name][reference and isinstance(column, Categorical) :]
     found: list[int] = []
     for name in features:
         if name not in places:
@@ -269,7 +272,12 @@ def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
     by_name = {feature.name: feature for feature in schema.features}
     wanted = list(dict.fromkeys(by_name[name].column for name in names))
     needed = list(dict.fromkeys(own for name in wanted for own in _read_for(schema, name)))
-    source = open_source(pa.table(data) if isinstance(data, dict) else data, schema.file, ())
+    source = open_source(
+        pa.table(data) if isinstance(data, dict) else data,
+        schema.file.model_copy(update={"rows": None}),  # reads all new rows
+        () if schema.file.header else tuple(schema.columns),
+        number_codes(schema),
+    )
     if lacking := [name for name in needed if name not in source.names]:
         raise ReleaseError(f"The new rows lack the column {lacking[0]!r}.")
     parts = []

@@ -68,8 +68,8 @@ class Line:
         level.
 
     observed : bool
-        True for a number with the rule ``level``. This line leaves out the missing cells, but the
-        mean of the release contains them.
+        True for a number whose rule for missing cells is ``level``. This line leaves out the
+        missing cells, but the mean in `Release.mean` includes them.
 
     """
 
@@ -91,7 +91,7 @@ class Line:
 
     @property
     def released(self) -> int | None:
-        """Position of the mean among the means of the release, or None if it is not released."""
+        """Position of this mean or share in `Release.mean`, or None if it is not there."""
         return None if self.observed else self.variable
 
     def forms(self) -> tuple[Vector, Vector]:
@@ -172,7 +172,8 @@ class Spreads:
         Forms of the numerators and of the denominators of the lines.
 
     squares : dict of str to str
-        Column of the square of a number, by the name of the number.
+        Name of the derived column that contains the square of a number. The keys are the names of
+        the numbers.
 
     """
 
@@ -236,7 +237,7 @@ class Spreads:
         return _roots(square_means - means**2)
 
     def _means(self, matrices: Array, forms: tuple[Matrix, Matrix]) -> Array:
-        """Return the (b, s, g) means by group of the values with these forms."""
+        """Return the means of s columns in each of g groups, shape (b, s, g)."""
         tops, bottoms = (self._groups.T @ matrices @ form for form in forms)
         return shares_of(tops, bottoms).transpose(0, 2, 1)
 
@@ -307,7 +308,10 @@ class _Computation:
         self._shows = shown_unasked(release)
 
     def figures(self) -> GroupFigures:
-        """Return the figures without the groups and lines that are below the noise level."""
+        """Compute the figures of all groups and lines.
+
+        Groups and lines of cells without a level are left out if noise hides the number of cells.
+        """
         means, flags, own, within, by_group = self._overall()
         sizes, ratio, size_noise = self._estimates()
         deviations = self._deviations(own, by_group)
@@ -387,7 +391,7 @@ class _Computation:
         return self._with_means(ends[0], means), self._flags(means), ends[1], ends[2], ends[3]
 
     def _with_means(self, figures: Ends, means: Intervals) -> Ends:
-        """Return the figures, with the interval of the release for each mean that it contains."""
+        """Replace the interval of each mean in `Release.mean` by its interval from `intervals`."""
         low, high = figures.lower.copy(), figures.upper.copy()
         for at, line in enumerate(self._lines):
             if line.released is not None:
@@ -490,7 +494,7 @@ def _numeric(schema: Schema, name: str) -> Numeric:
 
 
 def _squares(schema: Schema, names: list[str]) -> dict[str, str]:
-    """Return the derived column that contains the square of each number, if there is one."""
+    """Return the name of the derived column with the square of each number, if it exists."""
     found = {}
     for name, column in schema.encoded_columns.items():
         if isinstance(column, Derived) and column.formula.log is None:
@@ -501,9 +505,10 @@ def _squares(schema: Schema, names: list[str]) -> dict[str, str]:
 
 
 def _values(numbers: list[tuple[Numeric, Vector, Vector]], order: int) -> tuple[Matrix, Matrix]:
-    """Return the forms of values in the units of the data, and of the cells that are present.
+    """Return two forms of each number: its value, and 1 if the cell is not missing.
 
-    The list has three entries for each number: its column, and the two forms of its line.
+    The values are in the units of the data. Each entry of `numbers` contains a column, and the
+    forms of the numerator and of the denominator of its line.
     """
     values = [
         column.midpoint * present + column.half_range * (2 * top - present)

@@ -168,7 +168,7 @@ class Intervals(Result):
 
     @property
     def cautions(self) -> list[str]:
-        """Warnings that the intervals might not contain the figures of the table."""
+        """Reasons why the intervals might not contain the values of the table."""
         clipped = [IGNORED_CLIPPING_NOTE] if self.clipped else []
         return clipped + [one for one in (CLIPPED_ROWS_NOTE, TAIL_NOTE) if one in self.assumed]
 

@@ -1,7 +1,9 @@
-"""Correlations of normal variables that give increasing functions of them wanted correlations.
+"""Conversion between latent correlations and the correlations of features.
 
-The correlation of two functions is a power series in the correlation of their normal variables. The
-coefficients are products of Hermite coefficients. The series increases, so a bisection inverts it.
+Each feature is an increasing function of a standard normal variable, its latent variable. The
+correlation of two features is a power series in their latent correlation. The coefficients of the
+series are products of the Hermite coefficients of both functions. The correlation increases with
+the latent correlation, so a bisection finds the latent correlation for a wanted correlation.
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
 
 GRID = np.linspace(-8.5, 8.5, 4097)  # Values of a normal variable in numerical integrals.
+# Probabilities of the intervals around the values of the grid.
 WEIGHTS = np.diff(ndtr(np.concatenate([[-np.inf], (GRID[1:] + GRID[:-1]) / 2, [np.inf]])))
 TERMS = 150  # Number of terms of the power series.
 BATCH_PAIRS = 20_000  # Number of pairs in one batch.
-ROOT_HALVINGS = 25  # Number of halvings of the interval of a latent correlation.
-MAX_CORRELATION = 0.9999  # Largest absolute value of a correlation of normal variables.
-MIN_GAIN = 0.01  # Smallest correlation of a function and its normal variable that is divided by.
-# Largest number of alternating projections. Each one decomposes a matrix of order s, so large
-# matrices get at most MAX_CUBES / s^3 projections.
-MAX_PROJECTIONS = 200
+ROOT_HALVINGS = 25  # Number of bisection steps for a latent correlation.
+MAX_CORRELATION = 0.9999  # Largest absolute value of a latent correlation.
+MIN_GAIN = 0.01  # Smallest value of `Pairs.gains`, which are divisors.
+# Largest number of alternating projections. Source: not recorded.
+MAX_ALTERNATIONS = 200
+# Largest number of projections times s^3, for a matrix of order s. Source: not recorded.
 MAX_CUBES = 4 * 10**7
-ROUNDING_ERROR = 2e-5  # Largest distance of an entry from its bounds that counts as none.
+ROUNDING_ERROR = 2e-5  # An entry this far outside its bounds still counts as within them.
 
 
 class Pairs:
-    """Correlations of s increasing functions of normal variables.
+    """Correlations of s features that are increasing functions of latent variables.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ class Pairs:
         Standard deviations of the functions.
 
     gains : ndarray, shape (s,)
-        Correlation of each function and its normal variable, at least `MIN_GAIN`.
+        Correlation of each function and its latent variable, at least `MIN_GAIN`.
 
     """
 
@@ -61,16 +64,17 @@ class Pairs:
         self._lowest = (table * WEIGHTS) @ table[:, ::-1].T
 
     def of(self, latent: Matrix) -> Matrix:
-        """Return the correlations for correlations of the normal variables, both (s, s)."""
+        """Convert latent correlations to correlations of the features. Both have shape (s, s)."""
         found = np.eye(len(latent))
         for at, series in self._batches():
             found[at] = found[at[::-1]] = series(latent[at])
         return found
 
     def latent(self, wanted: Matrix) -> Matrix:
-        """Return the correlations of the normal variables for wanted correlations, both (s, s).
+        """Convert correlations of the features to latent correlations. Both have shape (s, s).
 
-        A correlation that is too strong for its pair gets `MAX_CORRELATION` or its negative.
+        If a correlation is too strong for its pair, its latent correlation is `MAX_CORRELATION` or
+        -`MAX_CORRELATION`.
         """
         found = np.eye(len(wanted))
         for at, series in self._batches():
@@ -84,20 +88,21 @@ class Pairs:
         return found
 
     def bounds(self, wanted: Matrix, tolerance: Matrix) -> tuple[Matrix, Matrix]:
-        """Return the smallest and the largest correlations of the normal variables, (s, s).
+        """Return the smallest and the largest acceptable latent correlations, each of shape (s, s).
 
-        The correlations are then off by at most the tolerance, or as little as the pair allows.
+        They keep each correlation of the features within its tolerance of the wanted correlation.
+        If a pair cannot have the wanted correlation, the nearest possible correlation replaces it.
         """
         nearest = np.clip(wanted, self._lowest, self._highest)
         return self.latent(nearest - tolerance), self.latent(nearest + tolerance)
 
     def _batches(self) -> Iterator[tuple[tuple[Integers, Integers], Callable[[Vector], Vector]]]:
-        """Yield positions of pairs, and their correlation as a function."""
+        """Yield positions of pairs, and the function that converts their latent correlations."""
         first, second = np.triu_indices(len(self.gains), 1)
         for start in range(0, len(first), BATCH_PAIRS):
             at = first[start : start + BATCH_PAIRS], second[start : start + BATCH_PAIRS]
             products = self._coefficients[:, at[0]] * self._coefficients[:, at[1]]
-            # The difference from the truncated series is the sum of all further terms.
+            # Remainders: the exact correlations for 1 and -1, minus the sums of the first terms.
             above = self._highest[at] - products.sum(axis=0)
             below = self._lowest[at] - (-1.0) ** np.arange(1, TERMS + 1) @ products
 
@@ -105,7 +110,7 @@ class Pairs:
 
 
 def _hermite(terms: int) -> Matrix:
-    """Return normalised Hermite polynomials 1 to `terms` on the grid, shape (terms, grid)."""
+    """Compute the normalised Hermite polynomials of degree 1 to `terms` on the grid."""
     found = [np.ones_like(GRID), GRID]
     for n in range(1, terms):
         found.append((GRID * found[n] - math.sqrt(n) * found[n - 1]) / math.sqrt(n + 1))
@@ -113,7 +118,7 @@ def _hermite(terms: int) -> Matrix:
 
 
 def _series(products: Matrix, below: Vector, above: Vector, latent: Vector) -> Vector:
-    """Return the correlations of k pairs.
+    """Convert the latent correlations of k pairs to correlations of their features.
 
     Parameters
     ----------
@@ -121,15 +126,15 @@ def _series(products: Matrix, below: Vector, above: Vector, latent: Vector) -> V
         Coefficients of the power series, from the first power on.
 
     below, above : ndarray, shape (k,)
-        Sums of all further terms for the latent correlations -1 and 1.
+        Remainders of the series after these terms, for the latent correlations -1 and 1.
 
     latent : ndarray, shape (k,)
-        Correlations of the normal variables.
+        Latent correlations.
 
     Returns
     -------
     ndarray, shape (k,)
-        Correlations.
+        Correlations of the features.
 
     """
     found = np.zeros_like(latent)
@@ -142,7 +147,7 @@ def _series(products: Matrix, below: Vector, above: Vector, latent: Vector) -> V
 def within(bounds: tuple[Matrix, Matrix], start: Matrix) -> tuple[Matrix, tuple[int, int] | None]:
     """Find a positive semidefinite matrix whose entries lie within bounds.
 
-    Alternating projections come near such a matrix, if there is one.
+    The function uses alternating projections, which approach such a matrix if one exists.
 
     Parameters
     ----------
@@ -155,7 +160,7 @@ def within(bounds: tuple[Matrix, Matrix], start: Matrix) -> tuple[Matrix, tuple[
     Returns
     -------
     found : ndarray, shape (s, s)
-        Positive semidefinite matrix with this diagonal.
+        Positive semidefinite matrix with the diagonal of the bounds.
 
     outside : (int, int) or None
         Position of the entry that is farthest from its bounds, or None if all entries are within
@@ -166,7 +171,7 @@ def within(bounds: tuple[Matrix, Matrix], start: Matrix) -> tuple[Matrix, tuple[
     if not len(low):
         return start, None
     near, outside = np.clip(start, low, high), None
-    for _ in range(min(MAX_PROJECTIONS, MAX_CUBES // len(low) ** 3) or 1):
+    for _ in range(min(MAX_ALTERNATIONS, MAX_CUBES // len(low) ** 3) or 1):
         values, vectors = np.linalg.eigh(near)
         found = (vectors * np.maximum(values, 0.0)) @ vectors.T
         scales = np.sqrt(np.diag(low) / np.maximum(np.diag(found), 1e-300))

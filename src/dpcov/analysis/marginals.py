@@ -135,7 +135,8 @@ def _number(mean: float, variance: float) -> Marginal:
         betaincinv(a, b, np.where(lower_half, below, 0.5)),
         1 - betaincinv(b, a, np.where(lower_half, 0.5, above)),
     )
-    return Marginal(nodes, values, steps=False)
+    known = np.isfinite(values)  # betaincinv can fail at probabilities below 1e-16
+    return Marginal(nodes[known], values[known], steps=False)
 
 
 def _whole(

@@ -35,7 +35,7 @@ MAX_SHOWN_CHARACTERS = 60
 OPERATORS = frozenset("~+-:*")
 PLAIN_TOKENS = {("value", "0"), ("value", "1"), ("context", "("), ("context", ")")}
 _LEVELS = str | int | float  # types of a level in a formula
-# Start of a factor with a name in backquotes, which Python cannot parse.
+# Start of a factor such as C(`sex=f`). Python cannot parse the backquotes.
 _QUOTED_CALL = re.compile(r"C\(\s*`(?P<name>[^`]+)`")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")  # key of TOML that needs no quotes
 FORMULA_OPTION = Option(
@@ -305,7 +305,8 @@ def _coded(text: str) -> Factor | None:
 def _terms(tree: Any) -> list[Term]:
     """Return the terms of formulaic's tree, without repetitions.
 
-    A loop follows long sums, so that only parentheses and products need recursion.
+    A loop reads sums, because recursion would be too deep for long sums. Parentheses and products
+    use recursion.
     """
     parts: list[tuple[str, Any]] = []
     while hasattr(tree, "operator") and tree.operator.symbol in "+-" and len(tree.args) == 2:

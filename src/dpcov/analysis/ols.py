@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
 from dpcov.analysis.statistics import FitFigures
 from dpcov.analysis.statistics import coefficients as coefficients_of
-from dpcov.analysis.wald import Fit, Hypothesis
+from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import REMOVAL_VERSION
@@ -50,8 +50,8 @@ BOTH_ERRORS_NOTE = (
     "Std. errors combine two sources: sampling error (classical formula: independent rows, equal "
     "residual variance) and privacy noise (simulated)."
 )
-# Largest logarithm of the upper end of an interval divided by the estimate. Exponentials then stay
-# finite.
+# The upper end of the interval for the residual standard deviation is at most exp(700) times the
+# estimate, because a larger factor would overflow.
 MAX_LOG_FACTOR = 700.0
 SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
@@ -146,7 +146,7 @@ class OLS(Result):
         Wald test that all coefficients except the intercept are 0.
 
     fit : Fit
-        Errors of the coefficients, for `vcov` and `wald_test`.
+        Fit with the error covariances for `vcov`, `contrast` and `wald_test`.
 
     assumed : tuple of str
         Sentences about missing cells.
@@ -423,12 +423,54 @@ class OLS(Result):
         """
         values = new_rows(self.model.schema, self.model.columns, rows)
         values = np.column_stack([np.ones(len(values)), values])
-        covariance = self.vcov(sampling=sampling)
-        limited = np.isfinite(np.diag(covariance))
-        known = values[:, limited]
-        variances = np.sum(known @ covariance[np.ix_(limited, limited)] * known, axis=1)
-        variances[(values[:, ~limited] != 0).any(axis=1)] = np.inf
-        return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+        return _errors_of(values, self.vcov(sampling=sampling))
+
+    def contrast(self, weights: Mapping[str, float]) -> Contrast:
+        """Estimate a linear combination of the coefficients, with its interval and test.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            Weight of each coefficient in the combination, by the name of the coefficient. All
+            other coefficients have the weight 0.
+
+        Returns
+        -------
+        Contrast
+            Estimate, standard error, confidence interval and Wald test of the combination.
+
+        Raises
+        ------
+        ReleaseError
+            A name is unknown, a weight is not finite, or all weights are 0.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> import numpy as np
+        >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+        >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+        >>> found = dpcov.ols(release, "x1").contrast({"(intercept)": 1, "x0": 0.5})
+        >>> bool(found.lower < found.estimate < found.upper)
+        True
+
+        """
+        hypothesis = Hypothesis.weighted(self.names, weights)
+        row = hypothesis.matrix
+        sampling = _errors_of(row, self.fit.sampling)[0]
+        privacy = _errors_of(row, self.vcov(sampling=False))[0]
+        t = scipy.special.stdtrit(self.degrees, (1 + self.level) / 2)
+        reach = np.hypot(t * sampling, scipy.special.ndtri((1 + self.level) / 2) * privacy)
+        estimate = float(row[0] @ self.coefficients)
+        return Contrast(
+            hypothesis.words.removesuffix(" = 0"),
+            estimate,
+            float(np.hypot(sampling, privacy)),
+            float(estimate - reach),
+            float(estimate + reach),
+            self.level,
+            self.fit.steps([hypothesis])[0].test(),
+        )
 
     def wald_test(
         self,
@@ -439,9 +481,10 @@ class OLS(Result):
 
         Parameters
         ----------
-        hypothesis : ndarray, shape (q, k + 1), str or sequence of str, optional
-            Matrix R, with one column for each coefficient in the order of `names`. Names stand for
-            single coefficients. The default is all coefficients except the intercept.
+        hypothesis : ndarray, shape (q, k + 1) or (k + 1,), str or sequence of str, optional
+            Matrix R, with one column for each coefficient in the order of `names`. A vector is a
+            matrix with one row. You can also pass names of coefficients. The name of a categorical
+            column stands for all its levels. The default is all coefficients except the intercept.
 
         values : sequence of float, length q, optional
             Values r of R b under the hypothesis. The default is 0.
@@ -466,8 +509,20 @@ class OLS(Result):
         True
 
         """
-        asked = Hypothesis.asked(self.names, hypothesis, values)
+        asked = Hypothesis.asked(self.names, self._with_levels(hypothesis), values)
         return self.fit.steps([asked])[0].test()
+
+    def _with_levels(self, asked: Any) -> Any:
+        """Replace the name of a categorical column by the names of its levels."""
+        named = [asked] if isinstance(asked, str) else asked
+        if named is None or not all(isinstance(one, str) for one in named):
+            return asked
+        levels: dict[str, list[str]] = {}
+        columns = {feature.name: feature.column for feature in self.model.schema.features}
+        for name, feature in zip(self.names[1:], self.model.columns, strict=True):
+            levels.setdefault(columns[feature], []).append(name)
+        parts = [[one] if one in self.names else levels.get(one, [one]) for one in named]
+        return [name for part in parts for name in part]
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
@@ -521,8 +576,8 @@ def ols(
 
     features : sequence of str, optional
         Names of features or columns. The default is all columns except the target. If you name a
-        categorical column, its first level is the reference level. A formula contains the features
-        itself, so leave out this argument.
+        categorical column, its first level is the reference level. Leave out this argument if
+        `target` is a formula, because the formula names the features.
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
@@ -550,9 +605,11 @@ def ols(
 
     Notes
     -----
-    `wald`, `t` and `p_values` use the errors under the hypothesis. The intervals and `vcov` use the
-    errors at the estimate. Intervals are wide if the noise is large. A p-value can then be below
-    0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald` derives the tests.
+    For the tests (`wald`, `t` and `p_values`), dpcov computes the errors of the coefficients as if
+    the hypothesis were true. For the intervals and `vcov`, it computes the errors as if the
+    estimated coefficients were true. If the noise is large, the intervals are too wide. A p-value
+    can then be below 0.05 although the 95% interval contains 0. The module `dpcov.analysis.wald`
+    derives the tests.
 
     Examples
     --------
@@ -703,11 +760,12 @@ def _intervals_of_figures(
 ) -> tuple[Vector, Vector]:
     """Compute the intervals of R-squared and of the residual standard deviation.
 
-    The variance of a figure has three parts: the first-order effect of the noise, the sampling
+    The variance of each estimate has three parts: the first-order effect of the noise, the sampling
     variance for normal residuals, and the variance of a quadratic form. This quadratic form is
     u' G u, where u is the error of the coefficients and G is the covariance of the features. The
-    mean of u' G u is the bias of R-squared, and it moves the lower end. Denoising biases R-squared
-    downwards. If R-squared was larger before denoising, the upper end increases by the difference.
+    mean of u' G u is the upward bias of R-squared. dpcov subtracts this bias from the lower end.
+    Denoising decreases R-squared. If R-squared was larger before denoising, the upper end increases
+    by the difference.
 
     Parameters
     ----------
@@ -725,10 +783,11 @@ def _intervals_of_figures(
 
     deviations : ndarray, shape (2,)
         Standard deviations of R-squared and of the logarithm of the residual variance due to the
-        noise. NaN for a figure that can have any value.
+        noise. NaN if the noise is too large for an estimate.
 
     shrinkage : ndarray, shape (2,)
-        Figures before denoising minus the figures of the fit. NaN if they are undefined.
+        R-squared and the logarithm of the residual variance before denoising, minus the same
+        figures of the fit. NaN if they are undefined.
 
     rows : float
         Number of rows.
@@ -755,7 +814,7 @@ def _intervals_of_figures(
     sampled = 4 * explained * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
-    if not wald.p_value <= 1 - level:  # without a test, the interval contains 0
+    if not wald.p_value <= 1 - level:  # no effect found, or no test
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2
@@ -767,6 +826,19 @@ def _intervals_of_figures(
         np.where(np.isfinite(ends), ends, others)
         for ends, others in zip((r_squared, factors), open_ends, strict=True)
     )  # type: ignore[return-value]
+
+
+def _errors_of(rows: Matrix, covariance: Matrix) -> Vector:
+    """Return the standard errors of m linear combinations of the coefficients.
+
+    The (m, k + 1) rows contain the weights of the coefficients. An error is infinite if a
+    coefficient with an infinite variance has a weight other than 0.
+    """
+    limited = np.isfinite(np.diag(covariance))
+    known = rows[:, limited]
+    variances = np.sum(known @ covariance[np.ix_(limited, limited)] * known, axis=1)
+    variances[(rows[:, ~limited] != 0).any(axis=1)] = np.inf
+    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
 
 
 def _gone(name: str) -> float:

@@ -60,10 +60,10 @@ class Statistic(Protocol):
 
 
 class _Plain:
-    """Statistic that is a vector and can have any value.
+    """Statistic that is a vector and has no smallest or largest value.
 
-    `of_columns` is True if the statistic depends on means and variances only. A release of sums
-    contains only such statistics.
+    `of_columns` is True if the means and variances of the columns determine the statistic. Only
+    such statistics are available from a release of sums.
     """
 
     __slots__ = ()

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 COPULA = "copula of synthetic rows"  # name in `Release.memory`
 MIN_DRAWN_ROWS = 2000  # Smallest number of rows that are drawn.
-MAX_NAMED_PAIRS = 5  # Number of pairs that a sentence names.
+MAX_NAMED_PAIRS = 5  # Largest number of pairs that the note names.
 UNREACHED = (
-    "Some columns cannot have the released correlations together, so the correlations of these "
-    f"pairs are off by more than {MAX_ERROR}: {{pairs}}."
+    "Synthetic rows cannot have all released correlations. The correlations of these pairs "
+    f"differ by more than {MAX_ERROR}: {{pairs}}."
 )
 MAX_ROUNDING_ERROR = 1e-6  # Largest rounding error of a whole number.
 
@@ -86,8 +86,9 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
 
     The correlations of the normal variables are chosen such that the columns have the correlations
     of the release, with errors up to about 0.03. Two limits apply. Columns with very different
-    distributions cannot have a correlation near 1 or -1. The matrix of normal variables must have
-    no negative eigenvalue. ``dpcov sample`` lists the pairs that these limits affect.
+    distributions cannot have a correlation near 1 or -1. The correlation matrix of the normal
+    variables must have no negative eigenvalue. ``dpcov sample`` lists the pairs that these limits
+    affect.
 
     A flag with `missing` = ``midpoint`` has the released mean and no nulls, so its variance can be
     larger than the released variance. Derived columns are computed from their parents, so their

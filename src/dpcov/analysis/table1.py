@@ -1,4 +1,4 @@
-"""Table 1 of a release: counts, means, shares and standard deviations of all rows or by group."""
+"""Table 1 of a release: counts, means, shares and standard deviations, in total or by group."""
 
 from __future__ import annotations
 
@@ -303,19 +303,19 @@ def _count(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.0f}"
 
 
-# Attributes that have one column for each group.
+# Attributes of `Table1` with one column for each group.
 BY_GROUP = (
     *("counts", "counts_lower", "counts_upper", "values", "lower", "upper"),
     *("deviations", "deviations_lower", "deviations_upper"),
 )
-# Attributes that have one entry for each group.
+# Attributes of `Table1` with one entry for each group.
 BY_SIZE = ("sizes", "sizes_lower", "sizes_upper")
 BY_OPTION = Option("--by", "Column of the groups: a category or a flag.", completes="groupings")
 
 
 @command(
     "table1",
-    "Print counts, means, shares and standard deviations, of all rows or by group.",
+    "Print counts, means, shares and standard deviations, in total or by group.",
     "--by sex",
     several=True,
     by=BY_OPTION,
@@ -333,8 +333,8 @@ def table1(
     Parameters
     ----------
     release : Release, mapping of str to Release, or sequence of Release
-        Release with an intercept, or the releases of all groups. The groups can be the result of
-        `release_by`, or releases that were loaded from files.
+        Release with an intercept. For a release by group, pass the result of `release_by`, or the
+        releases of all groups that you loaded from files.
 
     by : str, optional
         Categorical column or flag of the release that separates the groups.
@@ -369,18 +369,18 @@ def table1(
 
     Notes
     -----
-    The second moment contains the products of each column with the indicators of the groups. The
-    figures by group follow from these products. Shares and their intervals are within 0 and 1.
-    Means are within their bounds. The groups add up to all rows.
+    The second moment contains the products of each column with the indicators of the groups. dpcov
+    computes the figures by group from these products. Shares and their intervals are within 0 and
+    1. Means are within their bounds. The sizes of all groups add up to the number of rows.
 
     The intervals by group use Fieller's method with simulated errors of the noise. The sampling
     error of a share by group is binomial. The sampling error of a mean by group uses the standard
     deviation of the group. If this standard deviation is unknown, it uses the pooled standard
     deviation.
 
-    A second moment contains no standard deviation of a number by group. It contains the standard
-    deviation if the schema derives the square of the column, and if the rule for missing cells is
-    not ``midpoint``. The pooled standard deviation is always known.
+    The standard deviation of a number by group needs the square of the column. Derive this square
+    in the schema, and choose a rule for missing cells other than ``midpoint``. The pooled standard
+    deviation within the groups is always known.
 
     Examples
     --------

@@ -36,7 +36,7 @@ def covering(covers: str | None, level: float) -> tuple[str, ...]:
 
 
 def flag_note(*flags: Booleans | None) -> tuple[str, ...]:
-    """Return the explanation of the flag sign if any figure is below the noise level."""
+    """Return the note that explains ``*``, if any figure is below the noise level."""
     flagged = any(one is not None and bool(one.any()) for one in flags)
     return (FLAG_NOTE,) if flagged else ()
 
@@ -47,7 +47,7 @@ def with_ends(value: str, low: str, high: str, covers: str | None) -> str:
 
 
 def cautions(release: Release, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the warnings about a release, and a note on columns with the rule ``midpoint``."""
+    """Return the warnings about a release, and a note if missing cells count as midpoints."""
     schema = release.schema.encoded_columns
     names = [
         name

@@ -16,12 +16,12 @@ The hypothesis is R b = r.
    noise and of clipping, plus the sampling covariance.
 4. The statistic is s' inv(V0) s.
 
-An error of b0 does not change s to first order, because R inv(H) (h - H b0) has derivative 0 along
-all b0 with R b0 = r. An error of H in R inv(H) does not change s either, because h - H b0 is 0
-under the hypothesis. The test therefore keeps its size even if the variances of the features are
-near the noise level. If all effects are 0, b0 contains the intercept only, and the errors E do not
-enter at all. Without noise, s is R b - r and the statistic equals the Wald statistic of classical
-least squares.
+An error of b0 does not change s to first order, because R inv(H) (h - H b0) is R inv(H) h - r if
+R b0 = r. An error of H in R inv(H) does not change s either, because h - H b0 is 0 under the
+hypothesis. The test therefore keeps its size even if the variances of the features are
+near the noise level. If all effects are 0, b0 contains only the intercept. The errors of the
+features' variances then have no effect on s. Without noise, s is R b - r and the statistic equals
+the Wald statistic of classical least squares.
 
 Three corrections give the distribution of the statistic. The sampling covariance has an estimated
 factor, which gives an F distribution with q and n - k - 1 degrees of freedom. The noise covariance
@@ -32,9 +32,10 @@ mean eigenvalue of inv(V0) times the noise covariance. The test uses Satterthwai
 
 The noise has longer tails than a normal distribution, and its entries are large together. Mardia's
 kurtosis of the simulated errors e of s is the mean of (e' inv(V0) e)^2. The test subtracts the
-kurtosis of normal errors. The difference is q (q + 2) times the excess x. A multivariate t
-distribution with g = 4 + 2 / x degrees of freedom and covariance V0 has the same excess. The test
-therefore adds 1/g to 1/f, and multiplies the F distribution by (g - 2) / g.
+kurtosis of normal errors and divides the difference by q (q + 2). The result is the excess kurtosis
+x. A multivariate t distribution with g = 4 + 2 / x degrees of freedom and covariance V0 has the
+same excess kurtosis. The test therefore adds 1/g to 1/f, and multiplies the F distribution by
+(g - 2) / g.
 
 Sources: J. Neyman, Optimal asymptotic tests of composite statistical hypotheses (1959), for tests
 that nuisance parameters do not change; T. W. Anderson and H. Rubin, Annals of Mathematical
@@ -45,11 +46,11 @@ Statistics 2 (1931); F. E. Satterthwaite, Biometrics Bulletin 2 (1946); K. V. Ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -66,8 +67,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-# Largest number of tested coefficients, as a fraction of the simulated errors. The covariance of
-# more coefficients is too uncertain: Hotelling's factor is then above 1.3.
+# Largest number of coefficients in a joint test, as a fraction of the number of simulated errors.
+# For more coefficients, the simulated covariance is too uncertain: Hotelling's factor exceeds 1.3.
 MAX_TESTED_FRACTION = 0.25
 UNTESTED_NOTE = (
     "No Wald test: a joint test of {count} coefficients needs more simulated errors than {draws}. "
@@ -136,6 +137,65 @@ class WaldTest(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class Contrast(Result):
+    """Linear combination of the coefficients of a regression.
+
+    Attributes
+    ----------
+    contrast : str
+        Combination as text, such as ``1 * age + 2 * sex``.
+
+    estimate : float
+        Estimate of the combination.
+
+    standard_error : float
+        Standard error of the estimate, due to sampling and privacy noise together.
+
+    lower : float
+        Lower end of the interval.
+
+    upper : float
+        Upper end of the interval.
+
+    level : float
+        Nominal coverage of the interval.
+
+    wald : WaldTest
+        Wald test of the hypothesis that the combination is 0.
+
+    See Also
+    --------
+    dpcov.ols : Regression with contrasts.
+
+    Examples
+    --------
+    >>> from dpcov.analysis.wald import Contrast, WaldTest
+    >>> test = WaldTest("1 * age + 2 * sex = 0", 4.1, 1, 320.0, 0.0437, 300)
+    >>> Contrast("1 * age + 2 * sex", 1.2, 0.6, 0.02, 2.38, 0.95, test).estimate
+    1.2
+
+    """
+
+    contrast: str
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+    level: float
+    wald: WaldTest
+
+    def tables(self) -> list[Table]:
+        tail = (1 - self.level) / 2
+        heads = ("", "estimate", "std err", "P>|t|", f"[{tail:.3g}", f"{1 - tail:.3g}]")
+        cells = [self.estimate, self.standard_error, self.wald.p_value, self.lower, self.upper]
+        forms = ("{:.5g}", "{:.4g}", "{:.3f}", "{:.5g}", "{:.5g}")
+        return [Table(heads, [(self.contrast, cells)], "Contrast", forms)]
+
+    def document(self) -> dict[str, Any]:
+        return {**Result.document(self), "wald": self.wald.document()}
+
+
+@dataclass(frozen=True, slots=True)
 class Hypothesis:
     """Hypothesis R b = r about the coefficients b.
 
@@ -167,6 +227,19 @@ class Hypothesis:
         matrix[np.arange(len(positions)), list(positions)] = 1.0
         return cls(matrix, np.zeros(len(positions)), words, tuple(positions))
 
+    @classmethod
+    def weighted(cls, names: Sequence[str], weights: Mapping[str, float]) -> Hypothesis:
+        """Return the hypothesis that a weighted sum of coefficients is 0."""
+        matrix = np.zeros((1, len(names)))
+        matrix[0, _positions(names, list(weights))] = list(weights.values())
+        if not (np.isfinite(matrix).all() and matrix.any()):
+            raise ReleaseError(
+                "The weights of a contrast must be finite numbers, and one of them must not be 0. "
+                "Correct the weights."
+            )
+        words = " + ".join(f"{weight:g} * {name}" for name, weight in weights.items())
+        return cls(matrix, np.zeros(1), f"{words} = 0")
+
     def of(self, array: Array) -> Array:
         """Return R times an array of shape (k + 1, ...)."""
         if self.positions is not None:
@@ -184,9 +257,9 @@ class Hypothesis:
         names : sequence of str, length k + 1
             Names of the coefficients.
 
-        asked : ndarray, shape (q, k + 1), sequence of str, str or None
-            Matrix, or names of coefficients. None stands for all coefficients except the
-            intercept.
+        asked : ndarray, shape (q, k + 1) or (k + 1,), sequence of str, str or None
+            Matrix R, or names of coefficients. A vector is a matrix with one row. None stands for
+            all coefficients except the intercept.
 
         values : array-like, shape (q,), or None
             Values under the hypothesis. None stands for 0.
@@ -209,7 +282,8 @@ class Hypothesis:
             positions = _positions(names, [str(one) for one in named])
             found = cls.selecting(len(names), positions, f"{', '.join(map(str, named))} = 0")
         else:
-            found = cls(_matrix(names, named), np.zeros(len(named)), "linear hypotheses")
+            matrix = _matrix(names, named)
+            found = cls(matrix, np.zeros(len(matrix)), "linear hypotheses")
         if values is not None:
             right = np.asarray(values, np.float64).ravel()
             if right.shape != found.values.shape or not np.isfinite(right).all():
@@ -236,7 +310,7 @@ def _positions(names: Sequence[str], asked: Sequence[str]) -> list[int]:
 
 def _matrix(names: Sequence[str], asked: object) -> Matrix:
     """Return the matrix of a hypothesis, or raise if its shape is wrong."""
-    matrix = np.asarray(asked, np.float64)
+    matrix = np.atleast_2d(np.asarray(asked, np.float64))
     if matrix.ndim != 2 or matrix.shape[1] != len(names) or not np.isfinite(matrix).all():
         raise ReleaseError(
             f"The matrix of a hypothesis needs {len(names)} columns of finite numbers, one for "
@@ -247,10 +321,11 @@ def _matrix(names: Sequence[str], asked: object) -> Matrix:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Second moments of the constant 1, the features and the target, about the means of a fit.
+    """Second moments of the constant 1, the features and the target.
 
-    Features and target are encoded, and the moments are means over rows. The coefficients of the
-    centered features are g, and the coefficients in the units of the data are `offset` + `map` g.
+    The moments are means over rows. The features and the target are encoded and centered at their
+    means in the fit. The vector g contains the coefficients of the centered features. The
+    coefficients in the units of the data are `offset` + `map` g.
 
     Attributes
     ----------
@@ -258,25 +333,25 @@ class _Blocks:
         Release of the fit.
 
     center : ndarray, shape (d, d)
-        Second moment of the fit.
+        Second moment that the fit uses.
 
     to : int
-        Position of the target.
+        Position of the target among the columns of the release.
 
     at : list of int
-        Positions of the features.
+        Positions of the features among the columns of the release.
 
     means : ndarray, shape (p,)
-        Means of the fit.
+        Means of the encoded columns in the fit.
 
     inverse : ndarray, shape (k + 1, k + 1)
-        Inverse of the moments of the constant and the features.
+        Inverse of the second moment of the constant and the features.
 
     fitted : ndarray, shape (k + 1,)
         Coefficients g of the fit.
 
     map : ndarray, shape (k + 1, k + 1)
-        Coefficients in the units of the data for each unit of g.
+        Matrix that converts g to the units of the data.
 
     offset : ndarray, shape (k + 1,)
         Coefficients in the units of the data if g is 0.
@@ -313,11 +388,15 @@ class _Blocks:
         return cls(release, center, to, at, means, inverse, fitted, linear, offset)
 
     def solved(self, values: Array) -> Array:
-        """Multiply (b, k + 1, k + 2) moments by inv(H), in the units of the data."""
+        """Multiply (b, k + 1, k + 2) moments by inv(H), and convert to the units of the data."""
         return np.asarray(self.map @ self.inverse @ values)
 
     def against(self, hypothesis: Hypothesis) -> Vector:
-        """Return the vector (-b0, 1) of a hypothesis, shape (k + 2,), for encoded moments."""
+        """Return the vector (-b0, 1), shape (k + 2,), where b0 satisfies the hypothesis.
+
+        b0 contains least-squares coefficients of the centered features, as in g. The product of
+        the matrix (H, h) and this vector is h - H b0.
+        """
         tested = hypothesis.of(self.map)
         gap = tested @ self.fitted + hypothesis.of(self.offset) - hypothesis.values
         rows = tested @ self.inverse
@@ -325,7 +404,7 @@ class _Blocks:
         return np.append(-restricted, 1.0)
 
     def values(self, matrices: Array) -> Array:
-        """Return the (b, k + 1, k + 2) moments of (b, d, d) second moments."""
+        """Return the matrix (H, h), shape (b, k + 1, k + 2), of each of b second moments."""
         stack, at = Stack.of(self.release, matrices), [*self.at, self.to]
         found = np.empty((len(matrices), len(at), len(at) + 1))
         found[:, 0, 0] = 1.0
@@ -356,7 +435,8 @@ class Fit:
         Residual degrees of freedom.
 
     start : numpy.random.Generator
-        Generator before its first draw. All simulations copy it, so they use the same draws.
+        Random numbers for the simulated errors. Each simulation starts from a copy of this
+        generator, so all simulations use the same random numbers.
 
     """
 
@@ -551,7 +631,7 @@ class Step:
             return WaldTest(words, np.nan, q, np.nan, np.nan, self.draws)
         scale = np.sqrt(np.diag(total))
         if not (np.isfinite(total).all() and np.isfinite(self.step).all() and np.all(scale > 0)):
-            # Unknown errors find no effect.
+            # If an error is unknown, the p-value is 1.
             return WaldTest(words, 0.0, q, self.degrees, 1.0, self.draws)
         scaled = self.step / scale
         related = total / np.outer(scale, scale)
@@ -563,7 +643,7 @@ class Step:
         return WaldTest(words, statistic, q, 1 / inverse, p_value, self.draws)
 
     def _reference(self, total: Matrix, effects: Matrix) -> tuple[float, float]:
-        """Return the parameters of the F distribution of the statistic divided by q.
+        """Approximate the distribution of the statistic divided by q by a scaled F distribution.
 
         Parameters
         ----------
@@ -579,7 +659,7 @@ class Step:
             1 divided by the denominator degrees of freedom.
 
         factor : float
-            Factor of the F distribution.
+            Scale of the F distribution.
 
         """
         draws, q = effects.shape

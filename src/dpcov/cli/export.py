@@ -22,7 +22,7 @@ def export(
     software: Annotated[Software, typer.Option("--for", help="Software that reads the folder.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder to write. Default: NAME-SOFTWARE beside the release."),
+        typer.Option("--out", help="Folder to write. Default: NAME-SOFTWARE, next to the release."),
     ] = None,
     columns: Annotated[
         str | None,

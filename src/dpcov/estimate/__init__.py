@@ -233,8 +233,8 @@ class Estimate:
     def _means(self, moment: Matrix) -> Vector:
         """Compute the encoded means: the sums divided by the best estimate of the number of rows.
 
-        If the rows were centered, the sums are sums of differences from the center. The error of
-        the count then moves a mean only in proportion to the distance of the mean from the center.
+        If the rows were centered, the sums contain differences from the center. An error of the
+        count then has little effect on a mean near the center.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Estimate:
 
     @cached_property
     def _least_rows(self) -> float:
-        """Largest number of rows of a variable that noise alone can show."""
+        """Number of rows of a variable below which the noise hides the number."""
         return missing.least_rows(self.record)
 
     def fewest_rows(self, at: Sequence[int]) -> float:
@@ -614,7 +614,7 @@ class Estimate:
         return weighted_errors(rows, self.count, draws, generator)
 
     def sampling_rows(self, generator: np.random.Generator) -> Matrix:
-        """Simulate m encoded rows with their intercept, shape (m, d), for sampling errors."""
+        """Simulate m encoded rows with intercept for the sampling error, shape (m, d)."""
         record, pairs = self.record, None
         if missing.has_gaps(record.schema):
             pairs = self.rows / self.count

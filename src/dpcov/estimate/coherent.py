@@ -45,8 +45,8 @@ SETTLED_FRACTION = 1e-3  # Largest change of the last projection, as a fraction 
 MIN_DIVISOR = 1e-300  # Smallest divisor.
 OTHER_LABEL = "(other or missing)"
 MIN_FULL_SUM = 1 - 1e-12  # Smallest sum of shares that leaves no row without a level.
-# Largest number of steps of the search for a table. The search ends earlier if the error of each
-# row sum is at most the second number times the total.
+# Largest number of steps of `nearest_table`. The function stops earlier if the error of each row
+# sum is at most `MARGIN_ERROR_FRACTION` times the total.
 MAX_TABLE_STEPS, MARGIN_ERROR_FRACTION = 500, 1e-12
 
 

@@ -55,8 +55,9 @@ MAX_BATCH_ENTRIES = 2**21
 ROUNDING_SEED = 20_251_124
 # Degrees of freedom of the prior. Source: tuned; 1 gives wider and 9 gives shorter intervals.
 PRIOR_ROWS = 3.0
-# Smallest variance of a direction, in standard deviations of its noise. After the products of
-# categories become 0, the limit is divided by the second number. Source: not recorded.
+# Smallest variance of a direction, in standard deviations of its noise. dpcov then sets products of
+# two levels of the same column to 0. The smallest variance after this change is `MIN_DIRECTION_SNR`
+# divided by `STRUCTURE_SNR_DIVISOR`. Source: not recorded.
 MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
 
 
@@ -276,7 +277,7 @@ class Directions:
         return np.asarray(np.sqrt(prior / (prior + noise)))
 
     def left(self, noise: Matrix) -> Matrix:
-        """Reduce a draw of the noise by the factors of the shrinkage.
+        """Reduce a draw of the noise, as shrinkage reduces the noise of the estimate.
 
         Only directions below the noise level change. Shrinkage does not change the diagonal
         entries, because the noisy matrix estimates them well.

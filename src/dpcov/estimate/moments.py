@@ -1,4 +1,4 @@
-"""Means and covariances of many second moments at once, and the effects of errors on figures."""
+"""Means and covariances of many second moments at once, and first-order effects of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Stack:
     """Means and covariances of encoded features for each of b second moments.
 
-    A figure is NaN if the estimated number of its rows is not positive.
+    A mean or covariance is NaN if the estimated number of rows with its values is not positive.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Stack:
 
 
 def first_order(values: Callable[[Array], Array], center: Array, errors: Array) -> Array:
-    """Return the first-order effects of errors on figures.
+    """Return the first-order effects of errors of a second moment on statistics.
 
     Parameters
     ----------
     values : callable
-        Function from (b, d, d) second moments to (b, ...) figures.
+        Function from b second moments, shape (b, d, d), to their statistics, shape (b, ...).
 
     center : ndarray, shape (d, d)
         Second moment without errors.
@@ -74,7 +74,7 @@ def first_order(values: Callable[[Array], Array], center: Array, errors: Array) 
     Returns
     -------
     ndarray, shape (b, ...)
-        Directional derivatives of the figures, by a central difference.
+        Derivatives of the statistics in the direction of each error, by central differences.
 
     """
     after, before = (values(center + side * DERIVATIVE_STEP * errors) for side in (1, -1))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PSEUDO_ROW_ENTRIES = 5 * 10**5
 # Smallest and largest number of pseudo-rows. Source: not recorded.
 MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS = 1000, 5000
-# Factor by which sampling errors grow, because several columns can be extreme in the same rows.
+# Factor for the sampling errors. It allows for rows that are extreme in several columns at once.
 # Source: tuned.
 SAMPLING_ERROR_FACTOR = 1.1
 

@@ -1,4 +1,4 @@
-"""Export of the estimates of a release to folders that other software reads.
+"""Export of the estimates of a release to a folder that other software reads.
 
 An export contains only numbers that follow from the release file, so it costs no privacy.
 """
@@ -34,7 +34,7 @@ class Target:
         Name of the software.
 
     files : callable
-        Function from the estimates to the content of each file, by file name.
+        Function that returns the text of each file, by its name, from the estimates.
 
     steps : tuple of str
         Lines of the README that say how to continue.
@@ -169,7 +169,7 @@ def write_folder(
                 output.write(text)
     except OutputError:
         if made:
-            with suppress(OSError):  # a folder with files stays
+            with suppress(OSError):  # rmdir keeps a folder with files
                 folder.rmdir()
         raise
     return [folder / name for name in files]

@@ -1,4 +1,4 @@
-"""Estimates of a release as an export writes them: numbers, names, guarantee and cautions."""
+"""Contents of an export: estimates, their errors, names of columns, guarantee and cautions."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Estimates:
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:
-        """Columns of the levels of each categorical column."""
+        """Names of the level columns of each categorical column."""
         found: dict[str, list[str]] = {}
         owners = {one.name: one.column for one in self.release.schema.variables}
         for name, kind in self.kinds.items():
@@ -146,19 +146,13 @@ class Estimates:
         return found
 
     @property
-    def independent(self) -> list[str]:
-        """Columns that do not follow from each other: one level of each group is left out."""
-        first = {names[0] for names in self.groups.values()}
-        return [name for name in self.columns if name not in first]
-
-    @property
     def units(self) -> dict[str, str]:
         """Units of the columns that are dates or times."""
         return {n: unit for n, unit in units_of(self.release.schema).items() if n in self.columns}
 
     @cached_property
     def cautions(self) -> list[str]:
-        """Sentences that a reader needs before the numbers."""
+        """Warnings that a reader needs before the estimates."""
         release = self.release
         found = [*caveats(release), *advisories(release), *noise_warnings(release)]
         found += [one for one in (release.not_released, dependent(release)) if one]
@@ -177,7 +171,7 @@ class Estimates:
             raise NotReleasedError(TOO_MANY_COLUMNS.format(len(self.figures)))
 
     def intervals(self) -> dict[str, Any] | None:
-        """Return intervals for all figures, or None if the release has no intervals."""
+        """Return the intervals for all estimates, or None if the release has no intervals."""
         release = self.release
         if not shown_unasked(release) or self.means is None:
             return None
@@ -192,6 +186,6 @@ class Estimates:
         return {"level": INTERVAL_LEVEL, "covers": found[0].covers, **ends}
 
     def _part(self, one: Intervals, ends: Any) -> Any:
-        """Return the ends of the exported columns."""
+        """Select the lower or upper ends of the intervals of the exported columns."""
         at = self._at
         return ends[at] if one.low.ndim == 1 else ends[np.ix_(at, at)]

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from dpcov.export.estimates import Estimates
 
 FILE = "estimate.json"
-FORMAT, FORMAT_VERSION = "dpcov export for R", 1
+# Name and version of the format, which the R package reads.
+EXPORT_FORMAT, FORMAT_VERSION = "dpcov export for R", 1
 NEXT = (
     "In R, with the package dpcov:",
     "",
@@ -22,7 +23,7 @@ NEXT = (
 
 
 def document(found: Estimates) -> dict[str, Any]:
-    """Return the content of the JSON file. Figures that are not released are null."""
+    """Return the content of the JSON file. Estimates that are not released are null."""
     release = found.release
     errors: dict[str, Any] | None = None
     if found.has_errors:
@@ -32,7 +33,7 @@ def document(found: Estimates) -> dict[str, Any]:
             "total": found.errors(sampling=True),
         }
     return {
-        "format": FORMAT,
+        "format": EXPORT_FORMAT,
         "version": FORMAT_VERSION,
         "dpcov": version("dpcov"),
         "status": found.status,

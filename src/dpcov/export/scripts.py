@@ -1,4 +1,4 @@
-"""Scripts for software that reads CSV tables or moments in its own format."""
+"""Exports with a script, for software that reads means and covariances from files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 TEMPLATES = resources(__name__.rpartition(".")[0]) / "templates"
 MAX_MPLUS_NAME = 8  # Longest name of a variable in Mplus, in characters.
-MODEL_SIZE = 6  # Largest number of variables in the model of a script.
+MODEL_SIZE = 6  # Largest number of variables in the example model of a script.
 LEFT_OUT = (
-    "This software cannot take the error covariance. Its standard errors and tests",
-    "leave out the privacy noise, so they are too small.",
+    "This software cannot use the error covariance. Its standard errors and tests",
+    "leave out the privacy noise. The standard errors are therefore too small.",
 )
 NOT_RUN = (
-    "Not run: dpcov's tests do not have this software. The file follows its documentation.",
+    "Not tested: dpcov's tests do not run this software. The file follows its documentation.",
     *LEFT_OUT,
 )
 
@@ -52,7 +52,7 @@ def semopy(found: Estimates) -> dict[str, str]:
 
 
 def stata(found: Estimates) -> dict[str, str]:
-    """Return the files for Stata: summary statistics data and a model."""
+    """Return the files for Stata: means and covariances as summary statistics, and a model."""
     means, covariance = _usual(found)
     names = tables.variables(found.columns)
     rows = " ///\n  \\ ".join(" ".join(map(repr, row)) for row in _triangle(covariance))
@@ -113,7 +113,7 @@ def jasp(found: Estimates) -> dict[str, str]:
 
 
 def _comments(found: Estimates, sign: str, names: tuple[str, ...]) -> list[str]:
-    """Return the first lines of a file: guarantee, what is left out, and names."""
+    """Return the comments at the start of a file: its limits, its status and its variables."""
     lines = [*NOT_RUN, f"Status: {found.status}", "Variables and columns of the release:"]
     lines += [f"  {one}: {name}" for one, name in zip(names, found.columns, strict=True)]
     return [f"{sign} {printable(line)}" for line in lines]
@@ -124,7 +124,7 @@ def _text(lines: list[str]) -> str:
 
 
 def _items(found: Estimates, names: tuple[str, ...]) -> list[str]:
-    """Return the variables of the model: the first columns that are numbers, or any columns."""
+    """Return the variables of the example model: numeric columns if there are any, or others."""
     pairs = list(zip(names, found.columns, strict=True))
     numbers = [one for one, name in pairs if found.kinds[name] not in ("level", "missing")]
     return (numbers or list(names))[:MODEL_SIZE]

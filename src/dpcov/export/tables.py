@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS, COVARIANCE, ERRORS = "columns.csv", "covariance.csv", "error_covariance.csv"
 MAX_NAME_CHARACTERS = 32  # Longest name of a variable in Stata.
-# Words that R, lavaan or Stata do not accept as the name of a variable.
+# Words that R, lavaan, Stata or Python do not accept as the name of a variable.
 RESERVED = {
     *("NA", "NULL", "TRUE", "FALSE", "Inf", "NaN", "function", "next", "repeat", "equal", "start"),
     *("byte", "double", "float", "int", "long", "strL", "using"),
@@ -29,7 +29,7 @@ RESERVED = {
 
 
 def variables(names: Sequence[str], longest: int = MAX_NAME_CHARACTERS) -> tuple[str, ...]:
-    """Return a name of letters, digits and underscores for each column, all different.
+    """Return a unique name of letters, digits and underscores for each column.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _square(found: Estimates, names: Sequence[str], matrix: Matrix) -> str:
 
 
 def _csv(found: Estimates, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return CSV text with quoted texts. A release with a seed gets a first line that says so."""
+    """Return CSV text. If the release was made with a seed, the first line states this."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writerow(heads)

@@ -1,10 +1,10 @@
-"""Replay of the rule that chooses the map and the clipping radius.
+"""Check that the transform and the clipping radius follow from the earlier answers of a release.
 
-The mechanism standardized publishes several answers. From the first answers, a rule computes the
-map, the bins and the clipping radius of the later answers. The rule can also use one random draw.
-The release file contains all answers and the seed of the draw. This module computes the map, the
-bins and the radius again, and compares them with the file. A difference does not affect the
-guarantee, because the guarantee holds for every map and radius. A difference affects the estimates.
+The mechanism standardized asks several queries. A fixed rule computes three settings of the later
+queries from the earlier answers: the transform of the rows, the bins of the norm histogram and the
+clipping radius. The rule can use random numbers from a seed. The release file contains all answers,
+all settings and the seed. This module applies the rule again and compares the settings with the
+file. A difference affects the estimates. The guarantee holds for every transform and radius.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from dpcov.published.kinds import RowMap
     from dpcov.published.record import Record
 
-# Largest difference that rounding explains. For the map, the bins and the radius, the difference is
-# relative. For the center, it is in half-widths of the bounds.
+# Largest difference that rounding explains. The difference is relative for the map, the bins and
+# the radius. The difference of the center is in half-widths of the bounds.
 REPLAY_TOLERANCE = 1e-9
-# Largest difference of a coefficient of the map, in units of its rounding (`LinearMap.rounded`). If
-# a coefficient lies near the middle between two multiples of the unit, the file can contain the
-# upper multiple and the replay the lower multiple.
+# Largest difference of a coefficient of the map, in units. The rule rounds each coefficient to a
+# multiple of a unit (`LinearMap.rounded`). Two computers can round the same coefficient to
+# different neighbouring multiples, so a difference of one unit is no mismatch.
 MAX_MAP_UNITS = 1.5
 MEMORY = "replay of the map"  # name in `Record.memory`
 YES = "yes, the map and the clipping radius follow from the earlier answers"
@@ -63,8 +63,8 @@ class Replay:
         True if the file names a rule that this version knows.
 
     mismatches : tuple of str
-        Parts that differ, such as ``the center of the map``. They belong to the first step of the
-        rule with a difference. Later steps use its result, so dpcov does not compare them.
+        Parts of the file that the rule does not give, such as ``the center of the map``. dpcov
+        stops at the first step of the rule with such a part, because later steps depend on it.
 
     has_radius : bool
         False if the release holds the trace only, because the radius depends on the matrix noise.
@@ -137,8 +137,8 @@ def _differences(
 ) -> Iterator[list[str]]:
     """Yield the parts that differ, for each step of the rule.
 
-    Each step starts from earlier parts of the file. After a difference, later steps therefore mean
-    little.
+    Each step uses earlier parts of the file. If these parts differ, the later steps do not show
+    which further parts differ.
     """
     made = _spread(record, pilot).images(options.power, record.schema, on_grid=True)
     asked = record.find(NoisyMatrix, "directions") or record.find(NoisyTrace, "directions trace")
@@ -190,7 +190,7 @@ def _longest(record: Record, stated: RowMap) -> float:
 
 
 def _relative(noise: MatrixLaw, lattice: Lattice, record: Record) -> MatrixLaw:
-    """Return the noise of a matrix, rescaled to the lattice that the rule uses for each radius."""
+    """Rescale the noise of a matrix to the lattice on which the rule compares radii."""
     return noise.rescaled(Lattice.of(record.schema).relative().bound / lattice.bound)
 
 

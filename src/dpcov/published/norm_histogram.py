@@ -178,7 +178,9 @@ class NormHistogram:
         return self._loss(_squared_norm_excess(radius))
 
     def squared_norm_losses(self, radii: Vector) -> Vector:
-        """Compute the root mean square of `squared_norm_loss` for several radii.
+        """Estimate the loss from clipping squared norms, for several clipping radii at once.
+
+        Each result is the root mean square of the loss that `squared_norm_loss` estimates.
 
         Parameters
         ----------
@@ -326,17 +328,17 @@ class NormHistogram:
         return ClippingLoss(float(estimates[0]), float(deviations[0]))
 
     def _losses(self, mean_excess: Matrix, sd_excess: Matrix) -> tuple[Vector, Vector]:
-        """Estimate sums of excesses over all rows, as `_loss` describes.
+        """Estimate the losses of all rows for r clipping radii, as `_loss` does for one radius.
 
         Parameters
         ----------
         mean_excess, sd_excess : ndarray, shape (r, m)
-            Mean and standard deviation of each excess over each bin.
+            Mean and standard deviation of the loss of a row in each bin, for each radius.
 
         Returns
         -------
         estimates, standard_deviations : ndarray, shape (r,)
-            Losses in the units of the excesses.
+            Estimated losses and their standard deviations, in the units of the excess.
 
         """
         tail = self._tail
@@ -368,7 +370,7 @@ class NormHistogram:
         Returns
         -------
         mean : ndarray, shape (..., m)
-            Mean loss of a row in each bin. The excess gives the first axes.
+            Mean loss of a row in each bin. With several radii, they are the first axis.
 
         standard_deviation : ndarray, shape (..., m)
             Standard deviation of the loss within each bin.

@@ -673,7 +673,7 @@ def sums_of(release: Record) -> NoisySums | None:
 
 
 def knows_noise(release: Record) -> bool:
-    """Return True if the noise in the matrix, or in the sums, has a known distribution."""
+    """Return True if the distribution of the noise in the matrix or in the sums is known."""
     return release.noise is not None or sums_of(release) is not None
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Names that `dir(release)` lists, which are the stable ones.
 PUBLIC_NAMES = (
     *("schema", "guarantee", "mechanism", "parameters", "rounds", "unit_count", "reproducible"),
-    *("denoise", "provenance", "group", "columns", "mean", "variance", "covariance"),
+    *("provenance", "group", "columns", "mean", "variance", "covariance"),
     *("correlation", "error_covariance", "second_moment", "count", "total_weight", "to_frame"),
     *("to_text", "save", "load", "guarantee_in_words", "not_protected", "not_released"),
 )
@@ -428,8 +428,8 @@ class Release(Record):
         Parameters
         ----------
         sampling : bool, default True
-            Include the sampling error, so that the errors describe the population. False gives the
-            errors of the privacy noise, clipping and rounding.
+            True adds the sampling error, for statements about the population. False gives only the
+            errors from privacy noise, clipping and rounding.
 
         columns : sequence of str, optional
             Columns to include, in this order. Default: all columns.
@@ -440,8 +440,8 @@ class Release(Record):
         Returns
         -------
         ErrorCovariance
-            Matrix and names: first the means, then the covariances of the lower triangle, column
-            by column. Its method `to_frame` returns a data frame.
+            Matrix, and the names of its rows. The means come first, and then the covariances of
+            the lower triangle, column by column. Its method `to_frame` returns a data frame.
 
         Raises
         ------

@@ -42,6 +42,10 @@ DECIMALS = (
     "Made by a version before 0.3 with missing codes or conditions. In columns of decimals, "
     "float32 or long integers, a number such as 999.9 could be missed."
 )
+NOTATION = (
+    "Made from a text file by a version before 0.3. A missing code that is written in the notation "
+    "of the file, such as 999,9, was read as a number."
+)
 DELTA = (
     "Made by a version before 0.3, which stated and recorded a delta although its noise is pure. "
     "The release guarantees epsilon = {:g} without a delta."
@@ -72,6 +76,8 @@ def advisories(release: Release) -> tuple[str, ...]:
     found = [sentence for kind, sentence in _BY_SOURCE if kind in source]
     if _compares_numbers(release):
         found.append(DECIMALS)
+    if source == "csv" and _has_foreign_codes(release):
+        found.append(NOTATION)
     if _states_unspent_delta(release):
         found.append(DELTA.format(release.guarantee.budget.epsilon))  # type: ignore[union-attr]
     return (*found, MORE) if found else ()
@@ -98,6 +104,14 @@ def _compares_numbers(release: Release) -> bool:
     numbers = any(not isinstance(one, Categorical) for one in release.schema.columns.values())
     codes = any(re.fullmatch(r"\s*[+-]?\d*\.?\d+\s*", text) for text in release.schema.missing)
     return numbers and (codes or "rows" in release.provenance)
+
+
+def _has_foreign_codes(release: Release) -> bool:
+    """Return True if a missing code is a number in the notation of a text file alone."""
+    from dpcov.rows.notation import Notation  # imports pyarrow
+
+    notation = Notation(release.schema.file.decimal, release.schema.file.thousands)
+    return bool({*notation.codes(release.schema.missing)} - {*release.schema.missing})
 
 
 def _states_unspent_delta(release: Release) -> bool:

@@ -278,8 +278,39 @@ def declared_numbers(values: pa.Array, column: Numeric, missing: tuple[str, ...]
         The valid numbers.
 
     """
-    missing = (*missing, *column.missing_codes)
+    missing = _missing_of(column, missing)
     return as_numbers(_as_usual(cells(values, missing), column), column.reading, missing)
+
+
+def declared_missing(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Booleans:
+    """Return True for each cell that is missing by the declaration of its column.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in any type.
+
+    column : Numeric
+        Declaration of the column.
+
+    missing : tuple of str
+        Texts that mean a missing value in all columns.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    """
+    missing = _missing_of(column, missing)
+    values = cells(values, missing)
+    return is_missing(pc.coalesce(_as_usual(values, column), values), missing)
+
+
+def _missing_of(column: Numeric, missing: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all missing-value codes of a column, also as plain decimals."""
+    missing = (*missing, *column.missing_codes)
+    notation = getattr(column, "notation", None)
+    return missing if notation is None else (*missing, *notation.codes(missing))
 
 
 def _as_usual(values: pa.Array, column: Numeric) -> pa.Array:

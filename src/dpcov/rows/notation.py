@@ -6,6 +6,7 @@ The result for a cell depends on no other cell.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -55,6 +56,13 @@ class Notation:
         if thousands == " " or thousands in GROUPING_SPACES:
             return f"[{' ' * (thousands == ' ')}{GROUPING_SPACES}]"
         return re.escape(thousands)
+
+    def codes(self, missing: Sequence[str]) -> tuple[str, ...]:
+        """Convert missing-value codes to plain decimals; leave out codes that are no numbers."""
+        if self.plain:
+            return ()
+        found = self.plainly(pa.array(missing, pa.string())).to_pylist()
+        return tuple(code for code in found if code is not None)
 
     def plainly(self, texts: pa.Array) -> pa.Array:
         """Return cells as plain decimals; null if a cell is not a number in this notation.

@@ -60,11 +60,10 @@ from dpcov.rows.missing import (
     rules_wanted,
     with_rules,
 )
-from dpcov.rows.notation import Notation
-from dpcov.rows.numbers import number_of
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
+    from dpcov.rows.notation import Notation
 
 MAX_TEXT_CHARACTERS = 200  # Maximum length of a declared text of a cell; cells can be longer.
 MAX_SCHEMA_BYTES = 2**24  # Maximum size of a schema file in bytes.
@@ -253,6 +252,8 @@ class _Written(Numeric):
         """Notation of the texts, or None if the column declares none."""
         if self.decimal is None and self.thousands is None:
             return None
+        from dpcov.rows.notation import Notation  # imports pyarrow
+
         return Notation(self.decimal or ".", self.thousands)
 
     @property
@@ -298,6 +299,10 @@ class Flag(Numeric):
     @model_validator(mode="after")
     def _clear(self) -> Flag:
         """Refuse a text with two meanings, and numbers."""
+        if not (self.true or self.false):
+            return self
+        from dpcov.rows.numbers import number_of  # imports pyarrow
+
         words = (*self.true, *self.false, *self.missing_codes)
         if len({*words}) < len(words):
             raise ValueError("a text occurs twice in true, false and missing_codes. Remove one")
@@ -1330,6 +1335,15 @@ class Schema(_Model):
             f"protects {self.privacy_unit}"
         )
         return html.tables([declared(self.columns | self.encoded_columns, title)])
+
+
+def number_codes(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Return the missing-value codes of each column in the notation under ``[file]``."""
+    columns = schema.read_columns
+    return {
+        name: (*schema.missing, *(columns[name].missing_codes if name in columns else ()))
+        for name in schema.numbers
+    }
 
 
 def _without_blanks(document: dict[str, Any]) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class SimulatedRows(Rows):
             raise MechanismError(SINGLE_ROWS_REASON)
         if transform is not None:
             return [self._scaled(radius, transform, lattice)]
-        # The first query of each release has the same exact answer.
+        # Without a transform, all simulated releases have the same exact answer: compute it once.
         if (radius, lattice) not in self._without_transform:
             self._without_transform[radius, lattice] = self._scaled(radius, None, lattice)
         return [self._without_transform[radius, lattice]]
@@ -97,7 +97,7 @@ class SimulatedRows(Rows):
     def _scaled(
         self, radius: float | None, transform: LinearMap | None, lattice: Lattice | None
     ) -> SecondMoment:
-        """Return the second moment of the rows that the simulated rows represent."""
+        """Return the second moment, scaled to the number of rows that these rows represent."""
         (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
         units = (found.units * doubled + whole) // (2 * whole)  # rounded

@@ -1,8 +1,8 @@
 # Fit a structural equation model to a private release with lavaan (at least 0.6).
 # Run this script in its folder: Rscript lavaan.R
 #
-# The standard errors and the test include the privacy noise, because lavaan gets the covariance
-# matrix of all errors (NACOV). lavaan's fit indices do not include the noise.
+# The standard errors and the test include the privacy noise, because the argument NACOV passes the
+# error covariance to lavaan. lavaan's fit indices do not include the noise.
 library(lavaan)
 
 read <- function(file, ...) read.csv(file, comment.char = "#", check.names = FALSE, ...)
@@ -33,10 +33,10 @@ private_sem <- function(model, ...) {
     NACOV = rows * errors[at, at],
     estimator = "ML", se = "robust.sem", test = "satorra.bentler",
     meanstructure = TRUE,
-    fixed.x = FALSE, # the errors of exogenous variables count too
+    fixed.x = FALSE, # the predictors have errors, too
     ...
   )
-  stopifnot(identical(lavNames(fit, "ov"), variables)) # the order of NACOV
+  stopifnot(identical(lavNames(fit, "ov"), variables)) # NACOV must have lavaan's order
   fit
 }
 

@@ -1,9 +1,10 @@
 # Factor analysis of a private release with psych.
 # Run this script in its folder: Rscript psych.R
 #
-# psych cannot take the error covariance, so its own tests, fit indices and intervals leave out the
-# privacy noise. This script computes standard errors that include the noise: it repeats the
-# analysis for small changes of the means and covariances in the directions of their errors.
+# psych cannot use the error covariance, so its own tests, fit indices and intervals leave out the
+# privacy noise. This script computes standard errors that include the noise (delta method). It
+# changes the means and covariances slightly, in the directions of their errors. After each change,
+# it repeats the analysis.
 library(psych)
 
 read <- function(file, ...) read.csv(file, comment.char = "#", check.names = FALSE, ...)
@@ -48,7 +49,8 @@ standard_errors <- function(statistic, step = 0.1) {
 
 fit <- analysis(means, covariance)
 first <- unclass(fit$loadings)
-# Factors have no sign and no order, so each repetition gets the signs and the order of the first.
+# The signs and the order of factors are arbitrary. This function repeats the analysis and gives the
+# factors the signs and the order of the first analysis.
 aligned <- function(means, covariance) {
   found <- unclass(suppressWarnings(analysis(means, covariance))$loadings)
   products <- crossprod(found, first)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dpcov.core.files import require_readable
 from dpcov.core.printable import printable, shown
 from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
-from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.schema import FileOptions, Schema, number_codes
 from dpcov.rows.sources.array import ArraySource, ObjectSource
 from dpcov.rows.sources.arrow import ArrowSource, ParquetSource, PolarsSource, is_polars
 from dpcov.rows.sources.base import FixedRows, Source, Stripped, holds_sums
@@ -103,7 +105,7 @@ def open_rows(
     # exception during this import, even an interrupt.
     with suppress(ImportError):
         import_module("pandas")
-    source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
+    source = open_source(data, schema.file, tuple(schema.columns), number_codes(schema))
     if conditions is not None:
         source = rows_meeting(source, conditions)
     kind = SparkRows if is_spark(source) else Rows
@@ -117,7 +119,7 @@ def open_source(
     data: Any,
     options: FileOptions,
     declared: tuple[str, ...],
-    numbers: frozenset[str] = frozenset(),
+    numbers: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Source:
     """Open a data set as a stream of Arrow batches.
 
@@ -133,8 +135,9 @@ def open_source(
     declared : tuple of str
         Names for columns of data without names.
 
-    numbers : frozenset of str
-        Columns of a text file that use the number notation in the options.
+    numbers : mapping of str to tuple of str
+        Columns of a text file that use the number notation in the options, with the texts that
+        mean a missing value.
 
     Returns
     -------
@@ -148,7 +151,10 @@ def open_source(
 
 
 def _opened(
-    data: Any, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+    data: Any,
+    options: FileOptions,
+    declared: tuple[str, ...],
+    numbers: Mapping[str, tuple[str, ...]],
 ) -> Source:
     """Choose the source class for the data and open the source."""
     if is_frame(data):  # first, because a frame has an attribute for each column name
@@ -175,7 +181,10 @@ def _opened(
 
 
 def _open_file(
-    path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+    path: Path,
+    options: FileOptions,
+    declared: tuple[str, ...],
+    numbers: Mapping[str, tuple[str, ...]],
 ) -> Source:
     """Choose the source class for a file by its ending and open the source."""
     if str(path) == STANDARD_INPUT:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import cells, codes_of, is_missing, plain, values_of
+from dpcov.rows.cells import cells, codes_of, declared_missing, is_missing, plain, values_of
 from dpcov.rows.notation import Notation
 from dpcov.rows.numbers import MINUS_SIGN, is_text, trimmed
 from dpcov.rows.schema import Categorical, Number, Numeric
@@ -222,9 +222,10 @@ def _count_cells(
         column = Number(lower=0.0, upper=schema.weight.maximum)
     texts = pc.coalesce(read, values) if foreign else values
     missing = (*schema.missing, *getattr(column, "missing_codes", ()))
-    absent = is_missing(cells(texts, missing), missing)
+    missing += written.codes(missing) if foreign else ()
     if isinstance(column, Numeric):
-        numbers = values_of(read, column, schema.missing)
+        absent = declared_missing(texts, column, missing)
+        numbers = values_of(read, column, missing)
         odd = np.isnan(numbers) & ~absent
         seen.below += int((numbers < column.lower).sum())
         seen.above += int((numbers > column.upper).sum())
@@ -242,11 +243,13 @@ def _count_cells(
             )
             seen.minus += int((minus & ~odd & ~absent).sum())
     elif isinstance(column, Categorical):
+        absent = is_missing(cells(texts, missing), missing)
         codes = codes_of(read, column, schema.missing)
         declared = (codes >= 0) & (codes < len(column.levels))
         seen.met.update(np.unique(codes[declared]).tolist())
         odd = ~declared & ~absent
     else:
+        absent = is_missing(cells(texts, missing), missing)
         odd = _no_id(values, schema) & ~absent
     seen.cells += len(values)
     seen.padded += _with_other_blanks(plain(values))

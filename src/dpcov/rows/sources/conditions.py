@@ -585,8 +585,9 @@ def _plainly(as_what: Reading, ordered: bool) -> Reading:
     if isinstance(as_what, str):
         return as_what
     update: dict[str, Any] = {"missing_codes": ()} if ordered else {}
-    if hasattr(as_what, "notation"):
-        update |= {"decimal": None, "thousands": None}
+    if (notation := getattr(as_what, "notation", None)) is not None:
+        codes = (*as_what.missing_codes, *notation.codes(as_what.missing_codes))
+        update = {"decimal": None, "thousands": None, "missing_codes": codes} | update
     return as_what.model_copy(update=update)
 
 

@@ -22,21 +22,23 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
-from dpcov.rows.cells import batch_rows
+from dpcov.rows.cells import batch_rows, is_missing
 from dpcov.rows.notation import Notation
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
@@ -90,8 +92,9 @@ class TextSource(Source):
     declared : tuple of str
         Names of the columns, in order if the file has no header.
 
-    numbers : frozenset of str
-        Columns whose cells are numbers in the notation of the options.
+    numbers : mapping of str to tuple of str
+        Columns whose cells are numbers in the notation of the options, with the texts that mean a
+        missing value. These texts are in the notation of the options, or plain decimals.
 
     Attributes
     ----------
@@ -117,7 +120,7 @@ class TextSource(Source):
         path: Path,
         options: FileOptions,
         declared: tuple[str, ...],
-        numbers: frozenset[str] = frozenset(),
+        numbers: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         self.repeatable = str(path) != STANDARD_INPUT
         if self.repeatable and not path.is_file():
@@ -126,7 +129,8 @@ class TextSource(Source):
         self._declared = declared
         self.options = options
         self._notation = Notation(options.decimal, options.thousands)
-        self._foreign = frozenset[str]() if self._notation.plain else numbers
+        foreign = {} if self._notation.plain else numbers
+        self._codes = {name: self._notation.codes(codes) for name, codes in foreign.items()}
         self._grammar = _grammar(options)
         lines, header = self._opened()
         self._waiting = None if self.repeatable else lines
@@ -243,7 +247,12 @@ class TextSource(Source):
                 "The parser and dpcov found different numbers of records. Report this as a bug."
             )
         cells = zip(wanted, (table[name].combine_chunks() for name in found), strict=True)
-        return [self._notation.plainly(c) if n in self._foreign else c for n, c in cells]
+        return [self._plainly(c, self._codes[n]) if n in self._codes else c for n, c in cells]
+
+    def _plainly(self, texts: pa.Array, codes: tuple[str, ...]) -> pa.Array:
+        """Convert cells to plain decimals; null if a cell is no number or a missing-value code."""
+        found = self._notation.plainly(texts)
+        return pc.if_else(is_missing(found, codes), None, found) if codes else found
 
     def _opened(self) -> tuple[Lines, bytes]:
         """Open the file and return the lines below the header, and the header."""
