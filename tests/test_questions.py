@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dpcov import cli
-from dpcov.cli.drafts import Stated, proposed
-from dpcov.cli.questions import CHOICES, MOVES, SCHEMA_EXPLANATION, Interview, Quit
+from dpcov.cli.drafts import COLUMN_MODELS, Stated, proposed
+from dpcov.cli.questions import CHOICES, MOVES, SCHEMA_EXPLANATION, SHORT_WORDS, Interview, Quit
 from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, Terminal, terminal, without_escapes
@@ -103,6 +103,36 @@ def test_dates_and_whole_numbers_have_the_kind_of_their_type_and_bounds() -> Non
     bounds = {"lower": days[0], "upper": days[1]}
     assert found["b"] == {"kind": "date", **bounds, "missing": "pairwise"}
     assert found["e"]["lower"] == "1990-01-31T12:30:00"
+
+
+def test_the_words_of_the_interview_are_the_kinds_of_the_file() -> None:
+    kinds = {*COLUMN_MODELS} - {"numeric"}
+    assert kinds == {*CHOICES} - {"percentage", "age", "id"}
+    answers = [
+        "integer",
+        "1",
+        "6",
+        "none",
+        "count",
+        "-1",
+        "0",
+        "9",
+        "",
+        "number",
+        "0",
+        "1",
+        "",
+        "y",
+    ]
+    found = interview(*answers, kinds=dict.fromkeys("abc", "unknown")).columns
+    assert [one["kind"] for one in found.values()] == ["integer", "count", "number"]
+    assert found["b"] == {"kind": "count", "upper": 9.0, "missing": "none"}
+    days = ["1990-01-31 12:30", "2000-12-31", "none"]
+    answers = ["da", *days, "ca", "x", "z", "numbers", "0", "1", "", "omit", "ig", "do", "y"]
+    found = interview(*answers, kinds=dict.fromkeys("abcdefg", "unknown")).columns
+    words = ["date", "categorical", "number", "ignored", "ignored", "ignored", "ignored"]
+    assert [one["kind"] for one in found.values()] == words
+    assert found["a"]["lower"] == "1990-01-31"
 
 
 def test_a_key_is_offered_to_be_left_out() -> None:
@@ -242,7 +272,11 @@ def test_without_a_file_for_the_answers_nothing_is_asked() -> None:
 
 def test_a_draft_with_gaps_says_what_comes_next() -> None:
     done = run(line=["schema", "people.csv", "--out", "t.toml"])
-    assert done.output == "written to t.toml; next: complete the schema from public knowledge\n"
+    assert done.output == (
+        "written to t.toml; next: complete the schema from public knowledge; before a release, "
+        "dpcov check people.csv --schema t.toml. Nothing protects what you change after the "
+        "check.\n"
+    )
 
 
 def test_names_do_not_act_on_the_terminal() -> None:
@@ -314,4 +348,6 @@ def test_a_killed_assistant_leaves_no_file(folder: Path) -> None:
 
 def test_first_letters_distinguish_all_words() -> None:
     words = [*CHOICES, *MOVES]
-    assert len({word[0] for word in words}) == len(words)
+    assert len({word[:2] for word in words}) == len(words)
+    letters = [word[0] for word in words]
+    assert {one for one in letters if letters.count(one) > 1} <= {*SHORT_WORDS}

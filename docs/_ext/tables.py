@@ -144,6 +144,7 @@ def public_names() -> str:
 # Classes of the results of public functions and of `Ledger`, with their methods for users.
 RESULTS = {
     "dpcov.core.show.result.Result": ("summary", "csv", "arrow"),
+    "dpcov.analysis.compare.Comparison": (),
     "dpcov.analysis.correlation.NamedMatrix": ("to_frame",),
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),

@@ -10,6 +10,7 @@ from typing import Any
 # a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
     "dpcov.analysis.any_function": ("standard_errors",),
+    "dpcov.analysis.compare": ("compare",),
     "dpcov.analysis.correlation": (
         *("correlation", "correlation_standard_errors", "nearest_correlation"),
         "partial_correlations",

@@ -3,6 +3,7 @@
 from typing_extensions import deprecated
 
 from dpcov.analysis.any_function import standard_errors as standard_errors
+from dpcov.analysis.compare import compare as compare
 from dpcov.analysis.correlation import correlation as correlation
 from dpcov.analysis.correlation import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.correlation import nearest_correlation as nearest_correlation

@@ -34,16 +34,23 @@ SCHEMA_EXPLANATION = (
     "A bound can be generous: values beyond a bound count as the bound. These questions "
     "use only column names and types."
 )
+# The words are the kinds of a schema file, two ranges of numbers, and the id.
 CHOICES = {
-    "percentage": "0 to 100",
-    "age": "in years, 0 to 120",
+    "percentage": "number from 0 to 100",
+    "age": "number of years, 0 to 120",
     "flag": "0 or 1, true or false",
-    "numbers": "with bounds that you state",
-    "time": "dates or times, with bounds that you state",
-    "categories": "with levels that you state",
+    "number": "with bounds that you state",
+    "integer": "whole numbers with bounds that you state",
+    "count": "whole numbers from 0 to a bound that you state",
+    "date": "dates with bounds that you state",
+    "time": "dates with or without times, with bounds that you state",
+    "categorical": "with levels that you state",
     "id": "person id: dpcov then protects persons, not rows",
-    "omit": "leave the column out",
+    "ignored": "leave the column out",
 }
+# Words of single letters that begin several words, and former words.
+SHORT_WORDS = {"c": "categorical", "d": "done", "i": "id", "o": "ignored"}
+FORMER_WORDS = {"numbers": "number", "categories": "categorical", "omit": "ignored"}
 MOVES = {
     "back": "go to the previous column",
     "done": "leave out this column and all later columns",
@@ -54,7 +61,7 @@ PRESETS: dict[str, Declaration] = {
     "percentage": {"kind": "number", "lower": 0.0, "upper": 100.0},
     "age": {"kind": "number", "lower": 0.0, "upper": 120.0},
     "flag": {"kind": "flag"},
-    "omit": {"kind": "ignored"},
+    "ignored": {"kind": "ignored"},
 }
 TYPE_NAMES = {
     "numeric": "numbers",
@@ -157,7 +164,7 @@ class Interview:
     def _show_choices(self) -> None:
         for word, meaning in (CHOICES | MOVES).items():
             self.say(f"  {word:<12}{meaning}")
-        self.say("The first letter of a word is enough.")
+        self.say("The first letters of a word are enough; c is categorical, d is done, i is id.")
 
     def _column(self, at: int, name: str) -> int:
         """Ask about one column and return the position of the next column."""
@@ -166,12 +173,13 @@ class Interview:
         offer = "" if known is None else f" [Enter: {self._content(name, known)}]"
         while True:
             word = _completed(self.ask(f"What does it contain?{offer}"), CHOICES | MOVES)
+            word = FORMER_WORDS.get(word, word)
             if word == "quit":
                 raise Quit
             if word == "back":
                 return max(0, at - 1)
             if word == "done":
-                self.answers |= dict.fromkeys(list(self.kinds)[at:], PRESETS["omit"])
+                self.answers |= dict.fromkeys(list(self.kinds)[at:], PRESETS["ignored"])
                 return len(self.kinds)
             if word == "why":
                 self.say(SCHEMA_EXPLANATION)
@@ -195,11 +203,19 @@ class Interview:
         if word == "id":
             self._person(name)
             return
-        asked = {"numbers": self._bounds, "time": self._dates, "categories": self._levels}
-        declared = PRESETS[word] if word in PRESETS else asked[word](name)
+        declared = PRESETS[word] if word in PRESETS else self._asked(name, word)
         self._state_rule(name, declared)
         if self.unit is not None and self.unit.column == name:
             self.unit = None  # this column is no longer the id
+
+    def _asked(self, name: str, word: str) -> Declaration:
+        """Ask for the bounds or the levels of a column."""
+        if word == "count":
+            upper = self._read("Upper bound", _positive, "a number above 0.")
+            return {"kind": word, "upper": upper}
+        if word in ("date", "time"):
+            return self._dates(name, word)
+        return self._levels(name) if word == "categorical" else self._bounds(name, word)
 
     def _state_rule(self, name: str, declared: Declaration) -> None:
         """Set the answer of a column, and ask what a missing cell means if this is unknown."""
@@ -226,16 +242,17 @@ class Interview:
                 return word
             self.say(f"Type one of: {', '.join(meanings)} ({LATER_HINT}).")
 
-    def _bounds(self, name: str) -> Declaration:
-        """Ask for the bounds of numbers."""
+    def _bounds(self, name: str, word: str) -> Declaration:
+        """Ask for the bounds of numbers. A column with an integer type has the kind integer."""
         lower, upper = self._pair(_finite, "a number, such as 0 or 2.5.")
-        kind = "integer" if self.kinds[name] == "integer" else "number"
+        kind = "integer" if self.kinds[name] == "integer" else word
         return {"kind": kind, "lower": lower, "upper": upper}
 
-    def _dates(self, name: str) -> Declaration:
-        """Ask for the bounds of dates. The column has a time of day if a bound has one."""
+    def _dates(self, name: str, word: str) -> Declaration:
+        """Ask for the bounds of dates. With `time`, the kind is `time` if a bound has a time."""
         bounds = self._pair(moment_of, "a date, such as 1990-12-31, or 1990-12-31 23:59.")
         days = self.kinds[name] != "time" and all(moment % DAY == 0 for moment in bounds)
+        days |= word == "date"
         found = [
             shown_date(moment // DAY) if days else shown_time(moment / SECOND) for moment in bounds
         ]
@@ -275,7 +292,7 @@ class Interview:
                 f"{printable(self.unit.column)} is no longer the id. dpcov leaves the column out."
             )
         self.unit = PersonUnit.model_validate({"column": name, "type": found, "max_rows": most})
-        self.answers[name] = PRESETS["omit"]
+        self.answers[name] = PRESETS["ignored"]
 
     def _text(self, question: str) -> str:
         """Return an answer that is not empty.
@@ -346,6 +363,8 @@ class Interview:
 def _completed(answer: str, words: Iterable[str]) -> str:
     """Return the word that begins with the answer, or the answer itself."""
     typed = answer.strip().lower()
+    if typed in SHORT_WORDS and SHORT_WORDS[typed] in words:
+        return SHORT_WORDS[typed]
     return next((word for word in words if typed and word.startswith(typed)), typed)
 
 
@@ -355,6 +374,11 @@ def _finite(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _positive(text: str) -> float | None:
+    number = _finite(text)
+    return number if number is not None and number > 0 else None
 
 
 def _row_count(text: str) -> int | None:

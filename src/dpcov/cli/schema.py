@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpcov.cli import options
+from dpcov.cli.check import UNPROTECTED_NOTE
 from dpcov.cli.options import say
 from dpcov.cli.output import written
 from dpcov.core.printable import shown
@@ -123,7 +124,7 @@ def schema(
         return
     write(out, text, force=force)
     with written(out):
-        say(f"written to {shown(out)}; {_next(out, text)}", quiet)
+        say(f"written to {shown(out)}; {_next(data, out, text)}", quiet)
 
 
 def migrate(
@@ -190,12 +191,15 @@ def _paragraph(text: str) -> None:
         print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
 
 
-def _next(out: Path, text: str) -> str:
+def _next(data: str, out: Path, text: str) -> str:
     """Return the next step, which depends on whether the schema is complete."""
     from dpcov.rows.schema import Schema
 
     try:
         Schema.parse(tomllib.loads(text))
     except SchemaError:
-        return "next: complete the schema from public knowledge"
-    return f"next: dpcov plan {shown(out)} --rows GUESS --epsilon 1"
+        first = "complete the schema from public knowledge"
+    else:
+        first = f"dpcov plan {shown(out)} --rows GUESS --epsilon 1"
+    check = f"dpcov check {shown(data)} --schema {shown(out)}"
+    return f"next: {first}; before a release, {check}. {UNPROTECTED_NOTE}"

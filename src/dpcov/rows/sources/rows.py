@@ -22,6 +22,7 @@ from threadpoolctl import ThreadpoolController
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, exact_squared_norms
+from dpcov.rows.schema import SPELLING_KEYS
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
@@ -83,6 +84,24 @@ IN_MEMORY_MESSAGE = (
     "This mechanism needs all rows in memory, but the table of a cluster might be too "
     "large. Choose another mechanism, or use a local table."
 )
+
+
+def _refuse_spelling(schema: Schema, source: Source) -> None:
+    """Raise `SourceError` if a declared spelling could change the value of a number.
+
+    Some data sources write the number 1.125 as a text, which also means 1125 if the point groups
+    digits. A column of SQLite with the type REAL can hold texts, which its reader parses.
+    """
+    for name, column in schema.read_columns.items():
+        own = [key for key in SPELLING_KEYS if getattr(column, key, None)]
+        groups = source.writes_numbers and getattr(column, "thousands", None) == "."
+        is_text = not pa.types.is_floating(source.types[name])
+        if own and ((groups and is_text) or (source.loses_texts and not is_text)):
+            raise SourceError(
+                f"The column {name!r} declares {' and '.join(own)}, but a table of the kind "
+                f"{source.kind} can mix numbers and texts in this column. Convert the column to "
+                f"numbers, and remove {' and '.join(own)}."
+            )
 
 
 class Rows:
@@ -161,6 +180,7 @@ class Rows:
                     f"The column {name!r} has the type {kind}, so it cannot be a feature. "
                     f"Convert the column, or declare it with kind = {dates}'ignored'."
                 )
+        _refuse_spelling(schema, source)
         if schema.unit is not None:
             name = schema.unit.column
             refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, source.unfit_ids)
