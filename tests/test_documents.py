@@ -15,9 +15,7 @@ from shell_commands import shell
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-COMMITS = [
-    (ROOT / name).read_text() for name in re.findall(r"\]\((tests/commits/.*?)\)", CONTRIBUTING)
-]
+COMMITS = [(ROOT / name).read_text() for name in re.findall(r"`(tests/commits/.*?)`", CONTRIBUTING)]
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
