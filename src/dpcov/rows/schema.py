@@ -1439,13 +1439,32 @@ def _words(fault: Any) -> str:
     """Describe one fault in one or two sentences."""
     text = reason(fault)
     if fault["type"] == "extra_forbidden":
-        text = "this entry does not exist. Check its spelling"
+        text = _unknown_entry(fault["loc"])
+    elif fault["type"] == "string_type" and "missing_codes" in fault["loc"]:
+        text = 'must be text. Put the number in quotes, such as "-9"'
     elif fault["type"] == "union_tag_invalid":
         kind = fault["ctx"]["tag"]
         near = difflib.get_close_matches(kind, get_args(DeclaredKind), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "Choose a kind of the documentation."
         text = f"the kind {kind[:50]!r} does not exist. {hint}"
     return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _unknown_entry(place: Sequence[Any]) -> str:
+    """Describe an entry that does not exist at this place, such as `decimal` of a date."""
+    models = {one.model_fields["kind"].default: one for one in get_args(get_args(Column)[0])}
+    if len(place) == 4 and place[0] == "columns" and place[2] in models:
+        own, key = models[place[2]].model_fields, str(place[3])
+        others = [kind for kind, model in models.items() if key in model.model_fields]
+        if others:
+            named = ", ".join(kind for kind in others if kind != "numeric")
+            return (
+                f"a column of the kind {place[2]!r} has no such entry. Remove the entry, or "
+                f"choose another kind: {named}"
+            )
+        if near := difflib.get_close_matches(key, own, 1):
+            return f"this entry does not exist. Did you mean {near[0]!r}?"
+    return "this entry does not exist. Check its spelling"
 
 
 def _place(fault: Any) -> str:
