@@ -1,0 +1,74 @@
+"use strict";
+
+// Milliseconds without a key press after which the half widths are requested.
+const PAUSE = 500;
+
+document.documentElement.classList.add("script");
+
+// A column shows only the fields that its content needs.
+function showParts(select) {
+  const chosen = select.selectedOptions[0];
+  const needed = (chosen && chosen.dataset.needs || "").split(" ");
+  for (const part of ["lower", "upper", "levels"]) {
+    const box = document.querySelector(`[data-part="${part}-${select.dataset.column}"]`);
+    box.hidden = !needed.includes(part);
+  }
+}
+for (const select of document.querySelectorAll("[data-column]")) {
+  showParts(select);
+  select.addEventListener("change", () => showParts(select));
+}
+const unit = document.getElementById("unit");
+if (unit) {
+  const show = () => { document.querySelector("[data-unit]").hidden = !unit.value; };
+  unit.addEventListener("change", show);
+  show();
+}
+
+// The half widths follow the answers. The last answer counts if several are on their way.
+const live = document.querySelector("[data-live]");
+if (live) {
+  const place = document.getElementById("widths");
+  let timer = 0, asked = 0;
+  const shown = sentences => place.replaceChildren(...sentences.map(sentence => {
+    const paragraph = document.createElement("p");
+    paragraph.textContent = sentence;
+    return paragraph;
+  }));
+  const update = async () => {
+    const number = ++asked;
+    place.setAttribute("aria-busy", "true");
+    try {
+      const body = new URLSearchParams(new FormData(live));
+      const answer = await fetch(live.dataset.live, { method: "POST", body });
+      const { sentences } = await answer.json();
+      if (number === asked) shown(sentences);
+    } catch {
+      if (number === asked) shown(["The half widths are not available. Is dpcov app still running?"]);
+    }
+    if (number === asked) place.removeAttribute("aria-busy");
+  };
+  live.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(update, PAUSE);
+  });
+}
+
+// A slow command says so, and a form is sent once.
+for (const form of document.querySelectorAll("form[method=post]")) {
+  form.addEventListener("submit", event => {
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "yes";
+    const busy = form.querySelector(".busy");
+    if (busy) busy.textContent = form.dataset.slow;
+  });
+}
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[method=post]")) delete form.dataset.sent;
+});
+
+const problem = document.getElementById("problem");
+if (problem) problem.focus();
