@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpcov.cli.options import example
+from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 
 app = typer.Typer()
@@ -31,5 +32,5 @@ def serve(
     The page shows no cell of a table. Only you can open it.
     """
     if not folder.is_dir():
-        raise SourceError(f"{str(folder)!r} is not a folder. State the folder with your tables.")
+        raise SourceError(f"{shown(folder)!r} is not a folder. State the folder with your tables.")
     import_module(SERVER_MODULE).serve(folder, port=port, browser=browser)
