@@ -38,7 +38,7 @@ def served(folder: Path) -> Iterator[Path]:
         yield Path(found[1])
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()
 
 
 @dataclass

@@ -42,6 +42,8 @@ NEEDED = {
     "count": ("upper",),
     "categorical": ("levels",),
 }
+# Rules for missing cells of single columns, for numbers and categories.
+RULES = {word: word for meanings in MISSING_MEANINGS.values() for word in meanings}
 PRESETS: dict[str, Declaration] = {
     "omit": {"kind": "ignored"},
     "percentage": {"kind": "number", "lower": 0.0, "upper": 100.0},
@@ -255,10 +257,12 @@ class ColumnForm:
 
     def _rule(self, group: Group, at: int) -> str:
         """Return the rule for missing cells of a column, and note if it is missing."""
-        key = f"missing-{at}"
-        rule = self.answers.get(key, "") or self.answers.get(f"missing-{group}", "")
+        own, common = f"missing-{at}", f"missing-{group}"
+        key = own if self.answers.get(own) else common
+        rule = self.answers.get(key, "")
         if rule not in MISSING_MEANINGS[group]:
-            self.errors[f"missing-{group}"] = "State what a missing cell means."
+            allowed = ", ".join(MISSING_MEANINGS[group])
+            self.errors[key] = f"State what a missing cell means, for {group}: {allowed}."
         return rule
 
     def _unit(self) -> PersonUnit | None:
@@ -334,8 +338,8 @@ def answers_of(schema: dpcov.Schema, names: list[str], numbers: NumberFormat) ->
                 else numbers.shown(value)
             )
         if (group := group_of(kind)) is not None:
-            found[f"missing-{at}"] = plain["missing"]
-            found.setdefault(f"missing-{group}", plain["missing"])
+            common = found.setdefault(f"missing-{group}", plain["missing"])
+            found[f"missing-{at}"] = "" if common == plain["missing"] else plain["missing"]
     if schema.unit is not None and schema.unit.column in names:
         found["unit"] = str(names.index(schema.unit.column))
         found["unit_type"], found["max_rows"] = str(schema.unit.type), str(schema.unit.max_rows)

@@ -280,6 +280,7 @@ class Pages:
             contents=forms.CONTENTS,
             needed=forms.NEEDED,
             meanings=MISSING_MEANINGS,
+            rules=forms.RULES,
             id_types=ID_TYPES,
             reading=query_of(table, **plain),
             exists=self.folder.has(table.named(".toml")),
@@ -307,8 +308,8 @@ class Pages:
             write(self.folder.root / place, text, force=replaced)
         except DpcovError as error:
             return self._columns_page(table, request.args, form, str(error), [])
-        rows = request.form.get("rows", "").strip()
-        return self._moved("budget", table, **({"rows": rows} if rows else {}))
+        stated = {part: request.form.get(part, "").strip() for part in ("rows", "epsilon")}
+        return self._moved("budget", table, **{part: text for part, text in stated.items() if text})
 
     @staticmethod
     def _parsed(text: str) -> dpcov.Schema:
@@ -353,14 +354,18 @@ class Pages:
     def budget(self, request: Any) -> Any:
         """Return the form of the budget and of the release."""
         table = self._table_of(request.args)
-        return self._budget_page(table, dict(request.args), "", [])
+        return self._budget_page(table, {"epsilon": "1", **request.args}, "", [])
 
     def _budget_page(
-        self, table: TableFile, given: Mapping[str, str], message: str, errors: list[str]
+        self,
+        table: TableFile,
+        given: Mapping[str, str],
+        message: str,
+        errors: list[str],
+        found: list[str] | None = None,
     ) -> Any:
         path = self.folder.inside(table.named(".toml"))
         self._schema(table)  # raises an error if the file is not a valid schema
-        found = self._widths_of(lambda: self._schema(table), given) if given.get("rows") else []
         name = given.get("release") or self.folder.next_release(table)
         return self._page(
             "budget",
@@ -377,7 +382,7 @@ class Pages:
             given=given,
             message=message,
             errors=errors,
-            widths=found,
+            widths=found or [],
             commands=self._examples(table, name),
         )
 
@@ -406,6 +411,9 @@ class Pages:
     def release(self, request: Any) -> Any:
         """Create the ledger if it is new, and run the release."""
         table, given = self._table_of(request.form), request.form
+        if given.get("action") == "widths":
+            found = self._widths_of(lambda: self._schema(table), given)
+            return self._budget_page(table, given, "", [], found)
         name = given.get("release", "")
         try:
             stated = self._stated(table, given, name)

@@ -9,7 +9,7 @@ document.documentElement.classList.add("script");
 function showParts(select) {
   const chosen = select.selectedOptions[0];
   const needed = (chosen && chosen.dataset.needs || "").split(" ");
-  for (const part of ["lower", "upper", "levels"]) {
+  for (const part of ["lower", "upper", "levels", "missing"]) {
     const box = document.querySelector(`[data-part="${part}-${select.dataset.column}"]`);
     box.hidden = !needed.includes(part);
   }
@@ -52,6 +52,7 @@ if (live) {
     clearTimeout(timer);
     timer = setTimeout(update, PAUSE);
   });
+  if (document.getElementById("rows").value) update();
 }
 
 // A slow command says so, and a form is sent once.
