@@ -1,4 +1,4 @@
-"""`dpcov app` with the keyboard alone, from nine kinds of file to a report and an export for lavaan.
+"""`dpcov app` with the keyboard alone: nine kinds of file lead to a report and to lavaan.
 
 `make app` runs this script in Chromium. The script prints the seconds and the key presses of each
 kind, and what axe-core finds on each page in light and dark, at 1280 and 390 pixels. npm installs
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -117,26 +118,44 @@ def accessibility() -> str:
     return script.read_text(encoding="utf-8")
 
 
+CONTROL = "<html><title>t</title><img src='data:,'><input><p style='color:#ccc'>faint</p></html>"
+
+
+def require_findings(path: str, axe: str) -> None:
+    """Raise an error unless axe-core finds the faults of a page that has some."""
+    with TemporaryDirectory() as place, Browser(path) as browser:
+        page = Path(place, "control.html")
+        page.write_text(CONTROL, encoding="utf-8")
+        browser.open(page, VIEWS[0][0])
+        if len(violations(browser, axe)) < len(VIEWS):
+            raise SystemExit("axe-core finds nothing on a page with faults.")
+
+
 def violations(browser: Browser, axe: str) -> list[str]:
     """Return the serious findings of axe-core on the page, and views that are too wide."""
     found = []
     for width, dark in VIEWS:
         browser.show_as(width, dark=dark)
+        view = f"{width} px, {'dark' if dark else 'light'}"
+        found += [f"{view}: the page is too wide"] if browser.value(TOO_WIDE) else []
+        if not axe:
+            continue
         if browser.value("typeof axe") != "object":
             browser.value(f"{axe};0")
-        view = f"{width} px, {'dark' if dark else 'light'}"
         found += [
             f"{view}: {one['id']} ({one['impact']}): {one['nodes'][0]['html'][:120]}"
             for one in json.loads(browser.value(RUN_AXE))
             if one["impact"] in SERIOUS
         ]
-        found += [f"{view}: the page is too wide"] if browser.value(TOO_WIDE) else []
     browser.show_as(VIEWS[0][0])
     return found
 
 
-def tried_kind(name: str, path: str, axe: str) -> tuple[float, int, list[str]]:
-    """Return the seconds, the key presses and the findings for one kind of file."""
+def tried_kind(name: str, path: str, axe: str = "") -> tuple[float, int, list[str]]:
+    """Return the seconds, the key presses and the findings for one kind of file.
+
+    Without the script `axe`, the findings are errors of the console and pages that are too wide.
+    """
     write, task = KINDS[name]
     findings: list[str] = []
     with TemporaryDirectory() as place:
@@ -161,6 +180,8 @@ def tried_kind(name: str, path: str, axe: str) -> tuple[float, int, list[str]]:
             began = time.monotonic()
             tried(keyboard, task, check)
             seconds = time.monotonic() - began - checking
+            own = re.compile(r"http://127\.0\.0\.1:\d+/")
+            findings += [one for one in browser.complaints() if not own.match(one)]
         export = folder / f"{task.file}-lavaan"
         assert (export / "README.txt").exists(), "no export for lavaan"
         assert (folder / f"{task.file}.report.html").stat().st_size > 10_000, "no report"
@@ -174,6 +195,7 @@ def main() -> None:
     if path is None:
         raise SystemExit("Chromium is needed: none is on the path.")
     axe, failed = accessibility(), False
+    require_findings(path, axe)
     print(f"{'kind of file':14} {'seconds':>8} {'key presses':>12} {'findings':>9}")
     for name in asked.parse_args().kinds or KINDS:
         seconds, presses, findings = tried_kind(name, path, axe)

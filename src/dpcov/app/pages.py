@@ -38,7 +38,7 @@ NO_ACCESS_MESSAGE = (
     "This page belongs to the person who started dpcov app. Open the file that the terminal names, "
     "or start dpcov app again: the file works once."
 )
-KEPT_CHARACTERS = "\n\u00a0\u202f"
+KEPT_CHARACTERS = "\n\t\u00a0\u202f"
 SCRIPTS = {"app.css": "text/css", "app.js": "text/javascript"}
 
 
@@ -56,9 +56,9 @@ class Pages:
     """
 
     def __init__(self, folder: Folder, access: Access) -> None:
-        self.web = library("werkzeug", "The page needs werkzeug. Install it", OutputError)
-        self.wrappers = library("werkzeug.wrappers", "", OutputError)
-        self.faults = library("werkzeug.exceptions", "", OutputError)
+        needed = "The page needs werkzeug. Install it"
+        self.wrappers = library("werkzeug", needed, OutputError, module="werkzeug.wrappers")
+        self.faults = library("werkzeug", needed, OutputError, module="werkzeug.exceptions")
         self.folder, self.access = folder, access
         self.format: str | None = None
         self.ran: dict[str, list[Ran]] = {}  # commands of this run, by the stem of the table
@@ -404,8 +404,9 @@ class Pages:
         made += ["--schema", path_argument(table.named(".toml")), "--epsilon", stated["epsilon"]]
         made += ["--delta", stated["delta"]] if stated.get("delta") else []
         made += ["--ledger", ledger]
-        for option in ("dataset", "purpose"):
-            made += [f"--{option}={stated[option]}"] if stated.get(option) else []
+        # A field named dataset would hide the attribute of the form that the script reads.
+        for option, part in (("dataset", "data_set"), ("purpose", "purpose")):
+            made += [f"--{option}={stated[part]}"] if stated.get(part) else []
         return ["ledger", "create", ledger, *total], [*made, "--out", path_argument(name)]
 
     def release(self, request: Any) -> Any:
@@ -431,7 +432,7 @@ class Pages:
 
     def _stated(self, table: TableFile, given: Mapping[str, str], name: str) -> dict[str, str]:
         """Return the answers as the commands need them."""
-        stated = {part: given.get(part, "").strip() for part in ("dataset", "purpose")}
+        stated = {part: given.get(part, "").strip() for part in ("data_set", "purpose")}
         allowed = [table.named(".ledger"), *self.folder.ledgers(table)]
         stated["ledger"] = given.get("ledger", "")
         if stated["ledger"] not in allowed or not _is_release_of(table, name):

@@ -41,9 +41,9 @@ def serve(folder: Path, *, port: int = 0, browser: bool = True) -> None:
 
     """
     waitress = library("waitress", "The page needs waitress. Install it", OutputError)
-    library("werkzeug", "The page needs werkzeug. Install it", OutputError)
     library("jinja2", "The page needs jinja2. Install it", OutputError)
     logging.getLogger("waitress").setLevel(logging.CRITICAL)  # its messages can quote a request
+    library("werkzeug", "The page needs werkzeug. Install it", OutputError)
     tables = Folder(folder)
     pages: list[Pages] = []
     try:

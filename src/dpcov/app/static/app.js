@@ -25,28 +25,32 @@ if (unit) {
   show();
 }
 
-// The half widths follow the answers. The last answer counts if several are on their way.
+// The half widths follow the answers. One request runs at a time; the last answers count.
 const live = document.querySelector("[data-live]");
 if (live) {
   const place = document.getElementById("widths");
-  let timer = 0, asked = 0;
-  const shown = sentences => place.replaceChildren(...sentences.map(sentence => {
+  let timer = 0, running = false, changed = false;
+  const show = sentences => place.replaceChildren(...sentences.map(sentence => {
     const paragraph = document.createElement("p");
     paragraph.textContent = sentence;
     return paragraph;
   }));
   const update = async () => {
-    const number = ++asked;
+    changed = running;
+    if (running) return;
+    running = true;
     place.setAttribute("aria-busy", "true");
     try {
       const body = new URLSearchParams(new FormData(live));
       const answer = await fetch(live.dataset.live, { method: "POST", body });
       const { sentences } = await answer.json();
-      if (number === asked) shown(sentences);
+      if (!changed) show(sentences);
     } catch {
-      if (number === asked) shown(["The half widths are not available. Is dpcov app still running?"]);
+      show(["The half widths are not available. Is dpcov app still running?"]);
     }
-    if (number === asked) place.removeAttribute("aria-busy");
+    running = false;
+    if (changed) update();
+    else place.removeAttribute("aria-busy");
   };
   live.addEventListener("input", () => {
     clearTimeout(timer);
