@@ -1,8 +1,8 @@
 """`dpcov app` with the keyboard alone: nine kinds of file lead to a report and to lavaan.
 
 `make app` runs this script in Chromium. The script prints the seconds and the key presses of each
-kind, and what axe-core finds on each page in light and dark, at 1280 and 390 pixels. npm installs
-axe-core, whose version and hash are in tests/axe.
+kind. On each page, axe-core checks light and dark, at 1280 and 390 pixels. Its version and hash
+are in tests/axe, and npm installs it.
 """
 
 from __future__ import annotations

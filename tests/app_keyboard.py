@@ -174,6 +174,7 @@ def described(keyboard: Keyboard, task: Task) -> None:
     """Describe each column, and wait for the half widths."""
     names = keyboard.value("[...document.querySelectorAll('[name=name]')].map(one => one.value)")
     assert set(task.columns) == set(names), names
+    keyboard.write("#rows", task.rows)
     keyboard.choose("#missing-numbers", "midpoint")
     keyboard.choose("#missing-categories", "zeros")
     for at, name in enumerate(names):
@@ -182,5 +183,4 @@ def described(keyboard: Keyboard, task: Task) -> None:
                 keyboard.choose(f"#{part}-{at}", value)
             else:
                 keyboard.write(f"#{part}-{at}", value)
-    keyboard.write("#rows", task.rows)
     keyboard.wait("document.getElementById('widths').textContent.includes('half width of a 95%')")

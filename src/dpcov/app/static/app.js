@@ -30,11 +30,15 @@ const live = document.querySelector("[data-live]");
 if (live) {
   const place = document.getElementById("widths");
   let timer = 0, running = false, changed = false;
-  const show = sentences => place.replaceChildren(...sentences.map(sentence => {
-    const paragraph = document.createElement("p");
-    paragraph.textContent = sentence;
-    return paragraph;
-  }));
+  let shown = "";
+  const show = sentences => { // a screen reader reads every change aloud
+    if (shown === (shown = sentences.join("\n"))) return;
+    place.replaceChildren(...sentences.map(sentence => {
+      const paragraph = document.createElement("p");
+      paragraph.textContent = sentence;
+      return paragraph;
+    }));
+  };
   const update = async () => {
     changed = running;
     if (running) return;
