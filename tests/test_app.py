@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import socket
@@ -146,6 +147,19 @@ def test_answers_become_the_schema_and_the_schema_becomes_answers(person: Person
     assert (made.columns["age"].kind, made.columns["income"].missing) == ("count", "pairwise")
     assert made.unit is not None
     assert (made.unit.column, made.unit.max_rows) == ("note", 2)
+
+
+def test_a_code_book_gives_answers_that_the_user_checks(person: Person) -> None:
+    age = {"name": "age", "type": "integer", "constraints": {"minimum": 18, "maximum": 99}}
+    sex = {"name": "sex", "type": "string", "constraints": {"enum": ["m", "f"]}}
+    resource = {"name": "people", "path": "people.csv", "schema": {"fields": [age, sex]}}
+    (person.root / "book.json").write_text(json.dumps({"resources": [resource]}))
+    assert "book.json" in person.get("table?file=people.csv").text
+    form = person.get(f"columns?{QUERY}&book=book.json").text
+    assert re.search(r'name="upper-0" value="99"', form)
+    assert "m\nf</textarea>" in form
+    assert "--metadata book.json" in form
+    assert person.get(f"columns?{QUERY}&book=../book.json").status_code == 400
 
 
 def test_a_schema_that_the_form_cannot_state_is_not_edited(person: Person) -> None:

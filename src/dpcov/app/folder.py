@@ -17,6 +17,8 @@ DATABASE_ENDINGS = (".sqlite", ".sqlite3", ".db", ".duckdb")
 TYPED_ENDINGS = (".parquet", ".pq", ".dta", ".sav", ".zsav", ".sas7bdat")
 TABLE_ENDINGS = (*TEXT_ENDINGS, *WORKBOOK_ENDINGS, *DATABASE_ENDINGS, *TYPED_ENDINGS)
 RELEASE_ENDING = ".release.json"
+# Files that can be public metadata of a table.
+BOOK_ENDINGS, OWN_ENDINGS = (".json", ".xml", ".yaml", ".yml"), (RELEASE_ENDING,)
 # Documents that the page shows, and files that it offers to download.
 DOCUMENT_ENDINGS = (".report.html", ".table1.html", ".passport.html")
 DOWNLOAD_ENDINGS = (*DOCUMENT_ENDINGS, RELEASE_ENDING, ".toml")
@@ -141,6 +143,13 @@ class Folder:
     def ledgers(self, table: TableFile) -> list[str]:
         """Return the names of the ledgers beside a table."""
         return [path for path in self._beside(table) if path.endswith(".ledger")]
+
+    def books(self, table: TableFile) -> list[str]:
+        """Return the names of the files beside a table that can be its code book."""
+        beside = self._beside(table)
+        return [
+            one for one in beside if one.endswith(BOOK_ENDINGS) and not one.endswith(OWN_ENDINGS)
+        ]
 
     def _beside(self, table: TableFile) -> list[str]:
         """Return the paths of all files in the folder of a table."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import dpcov
+from dpcov.app.commands import path_argument
 from dpcov.cli.drafts import Declaration, Stated, draft
+from dpcov.cli.metadata import read
 from dpcov.cli.questions import ID_TYPES, MISSING_MEANINGS, numbers_of
 from dpcov.cli.schema import opened, proposals, separator_of
 from dpcov.core.printable import printable
@@ -36,6 +38,8 @@ CONTENTS = {
     "date": "dates, with bounds",
     "time": "dates with a time of day, with bounds",
 }
+# Content of the kinds whose name is another one.
+CONTENT_OF = {"ignored": "omit", "numeric": "number"}
 # Parts of the form that each content needs.
 NEEDED = {
     **dict.fromkeys(("number", "integer", "date", "time"), ("lower", "upper")),
@@ -101,10 +105,10 @@ def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
-def schema_arguments(table: TableFile, options: FileOptions, columns: int | None) -> list[str]:
+def schema_arguments(
+    table: TableFile, options: FileOptions, columns: int | None, book: str = ""
+) -> list[str]:
     """Return the arguments of the command that drafts the same schema in an interview."""
-    from dpcov.app.commands import path_argument
-
     found = ["schema", path_argument(table.file), *inner_arguments(table)]
     found += [] if options.header else ["--no-header", "--columns", str(columns)]
     if table.kind == "text" and options.separator != separator_of(table.file):
@@ -112,6 +116,7 @@ def schema_arguments(table: TableFile, options: FileOptions, columns: int | None
     for name in ("skip_lines", "encoding", "decimal"):
         if (value := getattr(options, name)) != FileOptions.model_fields[name].default:
             found += [f"--{name.replace('_', '-')}", str(value)]
+    found += ["--metadata", path_argument(book)] if book else []
     return [*found, "--interactive", "--out", path_argument(table.named(".toml"))]
 
 
@@ -139,13 +144,22 @@ class Described:
 
     @classmethod
     def of(
-        cls, folder: Folder, table: TableFile, options: FileOptions, columns: int | None
+        cls,
+        folder: Folder,
+        table: TableFile,
+        options: FileOptions,
+        columns: int | None,
+        book: str = "",
     ) -> Described:
-        """Open a table and read its names and declared types, but no cell."""
-        path = str(folder.inside(table.file))
-        source = opened(path, options, columns, table.inner or None, guessed=True)
+        """Open a table and read its names and declared types, but no cell.
+
+        `book` names a code book: public metadata in a file of the folder.
+        """
+        path = folder.inside(table.file)
+        source = opened(str(path), options, columns, table.inner or None, guessed=True)
         kinds = source.kinds()
-        return cls(kinds, proposals(source, kinds, Stated()))
+        stated = read(folder.inside(book), table.inner or path.name, kinds) if book else Stated()
+        return cls(kinds, proposals(source, kinds, stated))
 
 
 @dataclass
@@ -300,16 +314,17 @@ class ColumnForm:
         """Return the content that the declared type of a column proposes."""
         if self.described.stated.columns.get(name) == PRESETS["omit"] or kind == "ignored":
             return "omit"
-        return kind if kind in CONTENTS else {"numeric": "number"}.get(kind, "")
+        content = CONTENT_OF.get(kind, kind)
+        return content if content in CONTENTS else ""
 
 
-def answers_of(schema: dpcov.Schema, names: list[str], numbers: NumberFormat) -> dict[str, str]:
-    """Return the answers that lead to a schema, for a form that edits the schema.
+def answers_of(stated: Stated, names: list[str], numbers: NumberFormat) -> dict[str, str]:
+    """Return the answers that state the same facts, for a form that starts with them.
 
     Parameters
     ----------
-    schema : Schema
-        Schema of the table.
+    stated : Stated
+        Facts from a schema or a code book.
 
     names : list of str
         Names of the columns in the order of the table.
@@ -322,28 +337,32 @@ def answers_of(schema: dpcov.Schema, names: list[str], numbers: NumberFormat) ->
     dict of str to str
 
     """
-    found = {"missing": ", ".join(filter(None, schema.missing)), "unit": ""}
+    found = {"missing": ", ".join(filter(None, stated.missing)), "unit": ""}
     for at, name in enumerate(names):
-        column = schema.columns.get(name)
-        kind = "ignored" if column is None else column.kind
-        plain: dict[str, Any] = {} if column is None else column.model_dump(mode="json")
-        found[f"content-{at}"] = {"ignored": "omit", "numeric": "number"}.get(kind, kind)
+        declared = stated.columns.get(name, {})
+        kind = declared.get("kind", "")
+        if not kind:
+            continue
+        found[f"content-{at}"] = CONTENT_OF.get(kind, kind)
         for part in NEEDED.get(kind, ()):
-            value = plain[part]
-            found[f"{part}-{at}"] = (
-                "\n".join(map(_level, value))
-                if part == "levels"
-                else value
-                if isinstance(value, str)
-                else numbers.shown(value)
-            )
-        if (group := group_of(kind)) is not None:
-            common = found.setdefault(f"missing-{group}", plain["missing"])
-            found[f"missing-{at}"] = "" if common == plain["missing"] else plain["missing"]
-    if schema.unit is not None and schema.unit.column in names:
-        found["unit"] = str(names.index(schema.unit.column))
-        found["unit_type"], found["max_rows"] = str(schema.unit.type), str(schema.unit.max_rows)
+            if part in declared:
+                found[f"{part}-{at}"] = _answer(declared[part], numbers)
+        group = group_of(kind)
+        if group is not None and "missing" in declared:
+            common = found.setdefault(f"missing-{group}", declared["missing"])
+            found[f"missing-{at}"] = "" if common == declared["missing"] else declared["missing"]
+    if stated.unit is not None and stated.unit.column in names:
+        found["unit"] = str(names.index(stated.unit.column))
+        found["unit_type"] = stated.unit.type or ""
+        found["max_rows"] = str(stated.unit.max_rows)
     return found
+
+
+def _answer(value: Any, numbers: NumberFormat) -> str:
+    """Return the answer for a bound or for levels."""
+    if isinstance(value, list | tuple):
+        return "\n".join(map(_level, value))
+    return value if isinstance(value, str) else numbers.shown(value)
 
 
 def _level(value: Any) -> str:
@@ -356,7 +375,8 @@ def editing_form(schema: dpcov.Schema, numbers: NumberFormat) -> ColumnForm | No
     The names come from the schema, and dpcov does not open the table.
     """
     kinds: dict[str, Kind] = {name: column.kind for name, column in schema.columns.items()}
-    answers = answers_of(schema, list(kinds), numbers)
+    columns = {name: column.model_dump(mode="json") for name, column in schema.columns.items()}
+    answers = answers_of(Stated(columns, schema.unit, schema.missing), list(kinds), numbers)
     form = ColumnForm(Described(kinds, Stated()), schema.file, numbers, answers)
     try:
         made = dpcov.Schema.parse(tomllib.loads(form.text()))

@@ -205,7 +205,7 @@ class Pages:
         """Return the questions about how the file is written, or go on to its columns."""
         table = self._table_of(request.args)
         has_schema = not table.inner and self.folder.has(table.named(".toml"))
-        if table.kind == "typed" and not has_schema:
+        if table.kind == "typed" and not has_schema and not self.folder.books(table):
             return self._moved("columns", table)
         return self._reading_page(table, request.args, "")
 
@@ -221,6 +221,7 @@ class Pages:
             has_schema=self.folder.has(table.named(".toml")),
             releases=self.folder.releases(table),
             query=query_of(table),
+            books=self.folder.books(table),
             separators=forms.SEPARATORS,
             decimals=forms.DECIMALS,
             thousands=forms.THOUSANDS,
@@ -240,8 +241,11 @@ class Pages:
             form.answers = answers or form.answers
             return form
         options, columns = forms.reading_of(query, table)
-        described = forms.Described.of(self.folder, table, options, columns)
+        book = query.get("book", "")
+        described = forms.Described.of(self.folder, table, options, columns, book)
         form = forms.ColumnForm(described, options, self.numbers, answers or {})
+        if answers is None:
+            form.answers = forms.answers_of(described.stated, form.names, self.numbers)
         if len(form.names) > forms.MAX_COLUMNS:
             raise SourceError(
                 f"The page shows at most {forms.MAX_COLUMNS} columns. Run `dpcov schema` in a "
@@ -265,7 +269,8 @@ class Pages:
     ) -> Any:
         plain = {name: value for name, value in query.items() if name not in ("file", "inner")}
         options = None if query.get("edit") == "yes" else forms.reading_of(query, table)
-        command = [] if options is None else forms.schema_arguments(table, *options)
+        book = query.get("book", "")
+        command = [] if options is None else forms.schema_arguments(table, *options, book)
         return self._page(
             "columns",
             status=400 if message else 200,
@@ -384,7 +389,14 @@ class Pages:
             errors=errors,
             widths=found or [],
             commands=self._examples(table, name),
+            check_command=line_of(self._checking(table)),
         )
+
+    @staticmethod
+    def _checking(table: TableFile) -> list[str]:
+        """Return the arguments of the command that counts unreadable cells."""
+        schema = ["--schema", path_argument(table.named(".toml"))]
+        return ["check", path_argument(table.file), *forms.inner_arguments(table), *schema]
 
     def _examples(self, table: TableFile, name: str) -> list[str]:
         """Return the commands of this step, with names for what the user types."""
