@@ -340,7 +340,7 @@ def answers_of(stated: Stated, names: list[str], numbers: NumberFormat) -> dict[
     found = {"missing": ", ".join(filter(None, stated.missing)), "unit": ""}
     for at, name in enumerate(names):
         declared = stated.columns.get(name, {})
-        kind = declared.get("kind", "")
+        kind: str = declared.get("kind", "")
         if not kind:
             continue
         found[f"content-{at}"] = CONTENT_OF.get(kind, kind)
