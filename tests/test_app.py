@@ -24,7 +24,7 @@ pytest.importorskip("waitress", reason="the page needs the extra `app`")
 from werkzeug.test import Client
 
 from app_keyboard import served
-from dpcov.app import pages as module
+from dpcov.app import commands
 from dpcov.app.access import Access
 from dpcov.app.commands import Ran
 from dpcov.app.folder import Folder
@@ -199,7 +199,7 @@ def test_a_release_runs_the_commands_of_the_terminal_in_their_order(
         ran.append(list(arguments))
         return Ran("", 0, "", "")
 
-    monkeypatch.setattr(module, "run", record)
+    monkeypatch.setattr(commands, "run", record)
     person.post(f"columns?{QUERY}", ANSWERS)
     asked = {"file": "people.csv", "release": "people.csv.release.json"}
     asked |= {"ledger": "people.csv.ledger", "epsilon": "0.5", "total": "1,000", "purpose": "a b"}
@@ -217,7 +217,7 @@ def test_a_release_runs_the_commands_of_the_terminal_in_their_order(
 
 
 def test_a_release_that_exists_is_not_made_again(person: Person, monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "run", lambda *_: pytest.fail("a command ran"))
+    monkeypatch.setattr(commands, "run", lambda *_: pytest.fail("a command ran"))
     person.post(f"columns?{QUERY}", ANSWERS)
     (person.root / "people.csv.release.json").write_text("{}")
     asked = {"file": "people.csv", "release": "people.csv.release.json", "epsilon": "1"}
@@ -399,7 +399,7 @@ def test_attack_a_stolen_url(person: Person) -> None:
 def test_attack_a_path_outside_the_folder(person: Person, name: str) -> None:
     (person.root.parent / "secret.csv").write_text(f"{PLANTED}\n1\n")
     with pytest.raises(SourceError, match="no such file"):
-        person.pages.folder.table(name)
+        person.pages.site.folder.table(name)
     for page in ("table", "columns", "budget", "results", "read", "download"):
         address = f"{person.access.folder}{page}"
         query = {"file": name, "header": "yes", "name": name}
@@ -488,7 +488,7 @@ def test_attack_a_token_replayed(person: Person) -> None:
 
 
 def test_attack_a_cross_site_form(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "run", lambda *_: pytest.fail("a command ran"))
+    monkeypatch.setattr(commands, "run", lambda *_: pytest.fail("a command ran"))
     person.post(f"columns?{QUERY}", ANSWERS)
     asked = {"file": "people.csv", "release": "people.csv.release.json", "epsilon": "1"}
     asked |= {"ledger": "people.csv.ledger", "total": "2"}
@@ -501,5 +501,5 @@ def test_attack_a_cross_site_form(person: Person, monkeypatch: pytest.MonkeyPatc
         base_url=person.access.origin,
     )
     assert without.status_code == 403  # no header Origin
-    monkeypatch.setattr(module, "run", lambda *_: Ran("", 0, "", ""))
+    monkeypatch.setattr(commands, "run", lambda *_: Ran("", 0, "", ""))
     assert entered(person.post("release", asked))

@@ -78,3 +78,8 @@ def run(arguments: Sequence[str], folder: Path) -> Ran:
         check=False,
     )
     return Ran(line_of(arguments), done.returncode, done.stdout, done.stderr)
+
+
+def lines_of(ran: Ran) -> list[str]:
+    """Return what a failed command said."""
+    return [line for line in (ran.err or ran.out).splitlines() if line.strip()]
