@@ -162,6 +162,7 @@ def tried(keyboard: Keyboard, task: Task, each_page: Any = lambda: None) -> None
     keyboard.write("#epsilon", task.epsilon)
     keyboard.write("#total", task.total)
     keyboard.follow("form .buttons button")
+    keyboard.wait("document.title.startsWith('Results') && document.readyState === 'complete'")
     each_page()
     keyboard.choose("#software", "lavaan")
     keyboard.follow("#software ~ button, .row:has(#software) button")

@@ -24,7 +24,7 @@ pytest.importorskip("waitress", reason="the page needs the extra `app`")
 from werkzeug.test import Client
 
 from app_keyboard import served
-from dpcov.app import commands
+from dpcov.app import commands, releasing
 from dpcov.app.access import Access
 from dpcov.app.commands import Ran
 from dpcov.app.folder import Folder
@@ -214,6 +214,33 @@ def test_a_release_runs_the_commands_of_the_terminal_in_their_order(
         assert person.post("release", asked | {"release": bad}).status_code == 400
     assert person.post("release", asked | {"ledger": "other.ledger"}).status_code == 400
     assert len(ran) == 2
+
+
+def test_a_long_release_runs_once_while_its_page_waits(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, ran = threading.Event(), []
+
+    def wait(arguments: Any, _: Path) -> Ran:
+        ran.append(arguments[0])
+        if arguments[0] == "release":
+            may_end.wait(20)
+        return Ran("", 2 * (arguments[0] == "release"), "", "dpcov: Not enough budget.")
+
+    monkeypatch.setattr(commands, "run", wait)
+    monkeypatch.setattr(releasing, "PATIENCE_SECONDS", 0.05)
+    person.post(f"columns?{QUERY}", ANSWERS)
+    asked = {"file": "people.csv", "release": "people.csv.release.json", "epsilon": "1"}
+    asked |= {"ledger": "people.csv.ledger", "total": "2"}
+    for _ in range(2):
+        assert "The release runs." in person.post("release", asked).text
+    state = "running?file=people.csv&release=people.csv.release.json"
+    assert person.get(f"{state}&only=state").json == {"running": True}
+    may_end.set()
+    monkeypatch.setattr(releasing, "PATIENCE_SECONDS", 20)
+    assert "Not enough budget" in person.get(state).text
+    assert ran == ["ledger", "release"]
+    assert person.get(f"{state}&only=state").json == {"running": False}
 
 
 def test_a_release_that_exists_is_not_made_again(person: Person, monkeypatch: Any) -> None:

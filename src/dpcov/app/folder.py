@@ -128,9 +128,10 @@ class Folder:
         return os.path.lexists(self.root / name)
 
     def releases(self, table: TableFile) -> list[str]:
-        """Return the names of the releases of a table."""
+        """Return the names of the releases of a table. A release that still runs has an empty file."""
         own = re.compile(rf"{re.escape(Path(table.stem).name)}(?:-\d+)?{re.escape(RELEASE_ENDING)}")
-        return [path for path in self._beside(table) if own.fullmatch(PurePosixPath(path).name)]
+        found = [path for path in self._beside(table) if own.fullmatch(PurePosixPath(path).name)]
+        return [path for path in found if (self.root / path).lstat().st_size]
 
     def next_release(self, table: TableFile) -> str:
         """Return the name of the next release of a table."""

@@ -2,14 +2,72 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from threading import Thread
 from typing import Any
 
 from dpcov.app import forms
-from dpcov.app.commands import line_of, lines_of, path_argument
+from dpcov.app.commands import Ran, line_of, lines_of, path_argument
 from dpcov.app.folder import RELEASE_ENDING, TableFile
 from dpcov.app.site import Site, query_of
 from dpcov.errors import DpcovError, OutputError, SchemaError
+
+# Amounts that the form asks for.
+AMOUNTS = {
+    "epsilon": "Epsilon of this release",
+    "delta": "Delta of this release",
+    "total": "Total epsilon",
+    "total_delta": "Total delta",
+}
+PATIENCE_SECONDS = 10.0  # time after which a page says that the release still runs
+
+
+class Job:
+    """Commands that run one after the other in the background, until one of them fails.
+
+    A browser stops waiting after some minutes, and the release of a large table can take longer.
+    The server ends after the commands.
+
+    Parameters
+    ----------
+    site : Site
+        What all pages share.
+
+    table : TableFile
+        Table of the commands.
+
+    lines : list of list of str
+        Arguments of each command.
+
+    given : mapping of str to str
+        Answers of the form, for the case that a command fails.
+
+    """
+
+    def __init__(
+        self, site: Site, table: TableFile, lines: list[list[str]], given: Mapping[str, str]
+    ) -> None:
+        self.site, self.table, self.lines, self.given = site, table, lines, given
+        self.ran = Ran("", 1, "", "The command did not start.")
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """True if a command still runs."""
+        return self._thread.is_alive()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the commands, and return True if they still run."""
+        self._thread.join(seconds)
+        return self.is_running
+
+    def _run(self) -> None:
+        for line in self.lines:
+            self.ran = self.site.run(self.table, *line)
+            if self.ran.code:
+                return
 
 
 class Releasing:
@@ -24,7 +82,12 @@ class Releasing:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.views = {("GET", "budget"): self.budget, ("POST", "release"): self.release}
+        self.jobs: dict[str, Job] = {}  # releases that run, by the name of the file
+        self.views = {
+            ("GET", "budget"): self.budget,
+            ("GET", "running"): self.running,
+            ("POST", "release"): self.release,
+        }
 
     def budget(self, request: Any) -> Any:
         """Return the form of the budget and of the release."""
@@ -81,7 +144,7 @@ class Releasing:
         """Return the arguments of the commands that create the ledger and release."""
         ledger = path_argument(stated["ledger"])
         total = ["--epsilon", stated["total"]]
-        total += ["--delta", stated["delta"]] if stated.get("delta") else []
+        total += ["--delta", stated["total_delta"]] if stated.get("total_delta") else []
         made = ["release", path_argument(table.file), *forms.inner_arguments(table)]
         made += ["--schema", path_argument(table.named(".toml")), "--epsilon", stated["epsilon"]]
         made += ["--delta", stated["delta"]] if stated.get("delta") else []
@@ -98,18 +161,38 @@ class Releasing:
             found = self.site.widths_of(lambda: self.site.schema(table), given)
             return self._budget_page(table, given, "", [], found)
         name = given.get("release", "")
+        if name in self.jobs:  # the form was sent twice
+            return self._outcome(table, name)
         try:
             stated = self._stated(table, given, name)
         except DpcovError as error:
             return self._budget_page(table, given, str(error), [])
         create, release = self._release_arguments(table, stated, name)
-        if not self.site.folder.has(stated["ledger"]):
-            ran = self.site.run(table, *create)
-            if ran.code:
-                return self._budget_page(table, given, "The ledger was not created.", lines_of(ran))
-        ran = self.site.run(table, *release)
-        if ran.code:
-            return self._budget_page(table, given, "The release failed.", lines_of(ran))
+        is_new = not self.site.folder.has(stated["ledger"])
+        lines = [create, release] if is_new else [release]
+        self.jobs[name] = Job(self.site, table, lines, dict(given))
+        return self._outcome(table, name)
+
+    def running(self, request: Any) -> Any:
+        """Return the outcome of a release, or the page that waits for it."""
+        table, name = self.site.table_of(request.args), request.args.get("release", "")
+        if request.args.get("only") == "state":
+            job = self.jobs.get(name)
+            found = json.dumps({"running": job is not None and job.is_running})
+            return self.site.wrappers.Response(found, mimetype="application/json")
+        return self._outcome(table, name)
+
+    def _outcome(self, table: TableFile, name: str) -> Any:
+        job = self.jobs.get(name)
+        if job is None:
+            return self.site.moved("results", table, release=name)
+        if job.wait(PATIENCE_SECONDS):
+            title, query = f"Release of {table.file}", query_of(table, release=name)
+            return self.site.page("running", title=title, step="budget", query=query)
+        self.jobs.pop(name, None)
+        if job.ran.code:
+            message = "The command failed. Its message says whether budget was spent."
+            return self._budget_page(table, job.given, message, lines_of(job.ran))
         return self.site.moved("results", table, release=name)
 
     def _stated(self, table: TableFile, given: Mapping[str, str], name: str) -> dict[str, str]:
@@ -121,14 +204,16 @@ class Releasing:
             raise SchemaError("Choose a ledger and a release file of this table.")
         if self.site.folder.has(name):
             raise OutputError(f"The release {name} exists already. Nothing was spent.")
-        wanted = ["epsilon"] + ["total"] * (not self.site.folder.has(stated["ledger"]))
-        wanted += ["delta"] * bool(given.get("delta", "").strip())
-        for part in wanted:
+        is_new = not self.site.folder.has(stated["ledger"])
+        needed = ("epsilon", "total") if is_new else ("epsilon",)
+        for part, words in AMOUNTS.items():
+            text = given.get(part, "").strip()
+            if part not in needed and not text:
+                continue
             try:
-                stated[part] = f"{self.site.numbers.read(given.get(part, '')):.12g}"
+                stated[part] = f"{self.site.numbers.read(text):.12g}"
             except SchemaError as error:
-                names = {"epsilon": "Epsilon of this release", "delta": "Delta"}
-                raise SchemaError(f"{names.get(part, 'Total epsilon')}: {error}") from None
+                raise SchemaError(f"{words}: {error}") from None
         return {"total": ""} | stated
 
 

@@ -2,6 +2,8 @@
 
 // Milliseconds without a key press after which the half widths are requested.
 const PAUSE = 500;
+// Milliseconds between two questions whether a release still runs.
+const POLL = 1500;
 
 document.documentElement.classList.add("script");
 
@@ -61,6 +63,21 @@ if (live) {
     timer = setTimeout(update, PAUSE);
   });
   if (document.getElementById("rows").value) update();
+}
+
+// A page that waits for a release asks whether it still runs.
+const waiting = document.querySelector("[data-poll]");
+if (waiting) {
+  const ask = async () => {
+    try {
+      const { running } = await (await fetch(waiting.dataset.poll)).json();
+      if (!running) return location.replace(waiting.dataset.then);
+    } catch {
+      waiting.textContent = "dpcov app does not answer. Is it still running in the terminal?";
+    }
+    setTimeout(ask, POLL);
+  };
+  setTimeout(ask, POLL);
 }
 
 // A slow command says so, and a form is sent once.
