@@ -128,7 +128,7 @@ class Folder:
         return os.path.lexists(self.root / name)
 
     def releases(self, table: TableFile) -> list[str]:
-        """Return the names of the releases of a table. A release that still runs has an empty file."""
+        """Return the names of the releases of a table; one that still runs has an empty file."""
         own = re.compile(rf"{re.escape(Path(table.stem).name)}(?:-\d+)?{re.escape(RELEASE_ENDING)}")
         found = [path for path in self._beside(table) if own.fullmatch(PurePosixPath(path).name)]
         return [path for path in found if (self.root / path).lstat().st_size]
