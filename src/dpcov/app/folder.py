@@ -109,11 +109,10 @@ class Folder:
             There is no such file below the folder, or its path contains a link.
 
         """
-        stated = PurePosixPath(name)
-        usual = bool(name) and not FORBIDDEN_CHARACTERS.intersection(name)
-        if usual and ".." not in stated.parts and not stated.is_absolute():
-            path = self.root / stated
-            if os.path.lexists(path) and path.resolve() == path:
+        if name and not FORBIDDEN_CHARACTERS.intersection(name):
+            path = self.root / PurePosixPath(name)
+            # A path with a link or with two points resolves to another path.
+            if path.is_relative_to(self.root) and path.resolve() == path and os.path.lexists(path):
                 return path
         raise SourceError(NOT_INSIDE_MESSAGE)
 
