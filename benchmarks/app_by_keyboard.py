@@ -47,6 +47,7 @@ SAS_COLUMNS = {
     "mynum": {"content": "number", "lower": "-1000", "upper": "1000"},
     "mychar": {"content": "categorical", "levels": "a\nb\ne"},
     "myord": {"content": "integer", "lower": "0", "upper": "4"},
+    **dict.fromkeys(("mydate", "dtime", "mylabl", "mytime"), {"content": "omit"}),
 }
 
 
