@@ -26,6 +26,8 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 
+from dpcov.app.folder import TableFile
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 from app_keyboard import Keyboard, Task, served, tried  # noqa: E402 (the tests are no package)
@@ -47,7 +49,7 @@ SAS_COLUMNS = {
     "mynum": {"content": "number", "lower": "-1000", "upper": "1000"},
     "mychar": {"content": "categorical", "levels": "a\nb\ne"},
     "myord": {"content": "integer", "lower": "0", "upper": "4"},
-    **dict.fromkeys(("mydate", "dtime", "mylabl", "mytime"), {"content": "omit"}),
+    **{name: {"content": "omit"} for name in ("mydate", "dtime", "mylabl", "mytime")},
 }
 
 
@@ -183,9 +185,9 @@ def tried_kind(name: str, path: str, axe: str = "") -> tuple[float, int, list[st
             seconds = time.monotonic() - began - checking
             own = re.compile(r"http://127\.0\.0\.1:\d+/")
             findings += [one for one in browser.complaints() if not own.match(one)]
-        export = folder / f"{task.file}-lavaan"
-        assert (export / "README.txt").exists(), "no export for lavaan"
-        assert (folder / f"{task.file}.report.html").stat().st_size > 10_000, "no report"
+        stem = TableFile(task.file, task.reading.get("inner", "")).stem
+        assert (folder / f"{stem}-lavaan" / "README.txt").exists(), "no export for lavaan"
+        assert (folder / f"{stem}.report.html").stat().st_size > 10_000, "no report"
     return seconds, keyboard.presses, findings
 
 

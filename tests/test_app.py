@@ -24,13 +24,14 @@ pytest.importorskip("waitress", reason="the page needs the extra `app`")
 from werkzeug.test import Client
 
 from app_keyboard import served
-from dpcov.app import commands, releasing
+from dpcov.app import commands, releasing, site
 from dpcov.app.access import Access
 from dpcov.app.commands import Ran
 from dpcov.app.folder import Folder
 from dpcov.app.forms import editing_form
 from dpcov.app.number_formats import FORMATS, preferred
 from dpcov.app.pages import MAX_BODY_BYTES, Pages
+from dpcov.app.widths import Widths, half_width
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.schema import Schema
 from tables_for_tests import PLANTED, write_people
@@ -298,6 +299,41 @@ def test_the_browser_s_language_and_then_the_user_choose_the_format(person: Pers
     assert german.read_date("31.12.1990 23:59") == "1990-12-31 23:59"
 
 
+def test_half_widths_come_in_the_user_s_numbers_and_only_with_rows_that_the_user_typed(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def planned(schema: Schema, rows: int, *amounts: float | None) -> Widths:
+        asked.append((list(schema.columns), rows, amounts))
+        return Widths(0.0512, 0.03, 0.2, 0.0412)
+
+    monkeypatch.setattr(site, "widths", planned)
+    person.post("format", {"format": "de"})
+    answers = ANSWERS | {"upper-2": "200.000", "rows": "2.000", "epsilon": "0,5"}
+    found = person.post(f"widths?{QUERY}", answers).json["sentences"]
+    assert found[0].endswith("correlation: 0,051.")
+    assert asked == [(NAMES, 2000, (0.5, None))]
+    for missing in ({"rows": ""}, {"epsilon": "x"}, {"content-0": ""}):
+        (sentence,) = person.post(f"widths?{QUERY}", answers | missing).json["sentences"]
+        assert re.search("State|missing", sentence)
+    assert len(asked) == 1
+    assert (
+        Widths(0.0512, 0.03, 0.2, 0.0412).without < half_width(0.02, 0.021) < 1 == half_width(9, 9)
+    )
+
+
+def test_the_command_refuses_what_is_no_folder_and_a_port_that_is_taken(run, tmp_path) -> None:
+    assert "is not a folder" in run("app nowhere").err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = run(f"app {tmp_path} --no-browser --port {taken.getsockname()[1]}")
+    assert refused.code == 2
+    assert "Choose another port" in refused.err
+    assert refused.out == ""
+
+
 # Ten attacks. Each has a control: the person's own request passes.
 
 
@@ -309,8 +345,8 @@ def test_attack_another_origin(person: Person) -> None:
     for origin in ("http://evil.example", "null", "http://127.0.0.1:5002", "http://localhost:5001"):
         assert person.get(Origin=origin).status_code == 403
         assert person.post("format", {"format": "de"}, Origin=origin).status_code == 403
-    for site in ("cross-site", "same-site"):
-        assert person.get(**{"Sec-Fetch-Site": site}).status_code == 403
+    for other in ("cross-site", "same-site"):
+        assert person.get(**{"Sec-Fetch-Site": other}).status_code == 403
     assert "Access-Control-Allow-Origin" not in person.get().headers
     policy = person.get().headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in policy

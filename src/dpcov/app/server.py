@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import socket
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 from dpcov.app.access import HOST, Access
 from dpcov.app.folder import Folder
@@ -42,28 +44,33 @@ def serve(folder: Path, *, port: int = 0, browser: bool = True) -> None:
     """
     waitress = library("waitress", "The page needs waitress. Install it", OutputError)
     library("jinja2", "The page needs jinja2. Install it", OutputError)
-    logging.getLogger("waitress").setLevel(logging.CRITICAL)  # its messages can quote a request
     library("werkzeug", "The page needs werkzeug. Install it", OutputError)
+    logging.getLogger("waitress").setLevel(logging.CRITICAL)  # its messages can quote a request
     tables = Folder(folder)
-    pages: list[Pages] = []
-    try:
+    with socket.socket() as listening:
+        try:
+            listening.bind((HOST, port))
+            listening.listen(MAX_CONNECTIONS)
+        except OSError as error:
+            raise OutputError(
+                f"Port {port} cannot be used: {error.strerror or 'the system refuses'}. Choose "
+                "another port."
+            ) from None
+        access = Access(listening.getsockname()[1])
         server = waitress.create_server(
-            lambda environ, start: pages[0](environ, start),
-            host=HOST,
-            port=port,
+            Pages(tables, access),
+            sockets=[listening],
             threads=THREADS,
             ident=None,
             max_request_body_size=MAX_BODY_BYTES,
             max_request_header_size=MAX_HEADER_BYTES,
             connection_limit=MAX_CONNECTIONS,
         )
-    except OSError as error:
-        raise OutputError(
-            f"Port {port} cannot be used: {error.strerror or 'the system refuses'}. Choose another "
-            "port."
-        ) from None
-    access = Access(int(server.effective_port))
-    pages.append(Pages(tables, access))
+        _run(server, access, tables, browser)
+
+
+def _run(server: Any, access: Access, tables: Folder, browser: bool) -> None:
+    """Open the page and serve it until the user stops the command."""
     opening = access.write_opening_file()
     try:
         print(f"dpcov app serves {shown(tables.root)} on {access.origin}, for you only.")

@@ -94,10 +94,10 @@ def _widths(schema: str, rows: int, epsilon: float, delta: float | None) -> Widt
     if error is None:
         return None
     ends = found.between.get("correlation", (error, error))
-    least, most = (_half(end, found.sampling) for end in ends)
-    return Widths(_half(error, found.sampling), least, most, _half(0.0, found.sampling))
+    least, most = (half_width(end, found.sampling) for end in ends)
+    return Widths(half_width(error, found.sampling), least, most, half_width(0.0, found.sampling))
 
 
-def _half(error: float, sampling: float) -> float:
+def half_width(error: float, sampling: float) -> float:
     """Return the half width for the errors of privacy and of sampling, at most 1."""
     return min(1.0, QUANTILE * math.hypot(error, sampling))
