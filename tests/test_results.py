@@ -57,12 +57,15 @@ class Cells(HTMLParser):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_result_is_text_html_csv_json_and_a_file(name: str) -> None:
+def test_a_result_is_text_html_csv_json_and_a_file(name: str, capsys) -> None:
     result = RESULTS[name]()
     json.dumps(document(released(100.0), **result.document()), allow_nan=False)
     if not result.has_sentences:
         assert result.arrow().num_rows == 3
         return
+    print_tables(result.tables())
+    printed = capsys.readouterr().out.replace("; --csv prints", "; summary() shows")
+    assert repr(result).split() == printed.split()
     text, cells = result.summary(), set(Cells(result._repr_html_()).cells)
     for table in result.tables():
         assert table.title in text
