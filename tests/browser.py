@@ -70,15 +70,16 @@ class Browser:
         os.close(self._answers)
         self._profile.cleanup()
 
-    def open(self, page: Path, width: int, *, dark: bool = False) -> None:
-        """Show a file in a window of this width."""
+    def open(self, page: Path, width: int, *, dark: bool = False, printed: bool = False) -> None:
+        """Show a file in a window of this width, or as a printer does on paper of this width."""
         self.events.clear()
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._call("Emulation.setEmulatedMedia", features=[scheme])
+        medium = "print" if printed else ""
+        self._call("Emulation.setEmulatedMedia", media=medium, features=[scheme])
         self._call("Page.navigate", url=page.resolve().as_uri())
         deadline = time.monotonic() + PATIENCE
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
