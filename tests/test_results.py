@@ -30,6 +30,12 @@ from dpcov.report.documents import document
 
 COMMANDS = declared.commands()
 GIVEN = {"target": "y", "n": 3, "alpha": 0.1, "a": "group", "b": "sex"}
+OWN = {
+    "cohens-d": {"value": "y", "by": "sex"},
+    "lda": {"target": "sex"},
+    "mediation": {"treatment": "a", "mediators": "c", "outcome": "y"},
+    "partial-correlation": {"first": "a", "second": "y"},
+}
 
 
 def found(run, **given) -> Result:
@@ -39,7 +45,7 @@ def found(run, **given) -> Result:
 
 
 RESULTS = {
-    name: lambda name=name: found(COMMANDS[name].run, target="sex" if name == "lda" else "y")
+    name: lambda name=name: found(COMMANDS[name].run, **OWN.get(name, {}))
     for name in COMMANDS
 } | {f"section {part.name}": lambda part=part: found(part.run) for part in declared.sections()}
 

@@ -166,9 +166,11 @@ def standard_errors_of(
     function: Callable[[Vector, Matrix], Any],
     sampling: bool,
     generator: np.random.Generator | None,
+    columns: Sequence[str] | None = None,
 ) -> Array:
     """Compute standard errors. `dpcov.standard_errors` explains the parameters."""
-    found = _Moves.of(release, list(range(len(release.columns))), sampling, generator)
+    names = release.columns if columns is None else tuple(columns)
+    found = _Moves.of(release, positions(release, names), sampling, generator)
     return found.standard_errors(function)
 
 
