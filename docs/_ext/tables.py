@@ -149,6 +149,7 @@ RESULTS = {
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
     "dpcov.analysis.intervals.Intervals": (),
+    "dpcov.analysis.named_figures.NamedFigures": (),
     "dpcov.analysis.ols.OLS": (
         *("conf_int", "contrast", "predict", "prediction_errors", "vcov", "wald_test"),
     ),

@@ -229,7 +229,8 @@ def release(
         asking = prepared if grouped is None else grouped
         with reading():
             made, entry = asking.draw()
-        asking.finish(entry, _save(made, outputs, signer), schema=shown(schema))
+        hashes, names = _save(made, outputs, signer), tuple(map(shown, places.values()))
+        asking.finish(entry, hashes, schema=shown(schema), names=names)
     level, one = list(made.items())[-1]
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
