@@ -115,8 +115,8 @@ def test_eight_commands_lead_from_a_patient_table_to_its_report(ending, tmp_path
     for name in ("age", "admitted", "smoker", "diabetic", "crp", "weight", "ward"):
         assert name in said["table1"]
     fit = json.loads(said["ols"][said["ols"].index("{") :])
-    (age,) = (one for one in fit["coefficients"] if one["name"] == "age")
-    assert abs(age["coefficient"] - 0.25) < 6 * age["standard error"]
+    at = fit["names"].index("age")
+    assert abs(fit["coefficients"][at] - 0.25) < 6 * fit["standard_errors"][at]
     assert "comment 1" not in (tmp_path / "p.html").read_text()
     rows, schema = plain(table)
     expected = open_rows(rows, schema, threads=1).second_moments()[0].units
