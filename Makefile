@@ -151,6 +151,7 @@ sbom: .venv/ready-sbom ## Write the software bill of materials
 
 schemas: .venv/ready-test ## Write the files that are generated from the code
 	$(BIN)/python -m dpcov.cli.json_schemas docs/json-schema
+	$(BIN)/python -m dpcov.analysis.declared
 	$(BIN)/python tests/public_stub.py
 	$(BIN)/python docs/_ext/decisions.py
 

@@ -165,6 +165,7 @@ RESULTS = {
     "dpcov.api.ledger.account.Account": ("can_request",),
     "dpcov.api.ledger.file.Chain": ("head", "holds"),
     "dpcov.api.plans.Plan": ("budget_for", "rows_for"),
+    "dpcov.api.plans.half_widths.HalfWidthPlan": ("answers", "half_width"),
 }
 
 

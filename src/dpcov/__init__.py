@@ -39,6 +39,7 @@ _PUBLIC = {
     "dpcov.api.plans.simulated": ("Assumptions",),
     "dpcov.api.ledger": ("Ledger",),
     "dpcov.api.plans": ("plan",),
+    "dpcov.api.plans.half_widths": ("plan_half_width",),
     "dpcov.core.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),
     "dpcov.releases": ("Release", "load"),
     "dpcov.rows.schema": ("Schema",),

@@ -38,6 +38,7 @@ from dpcov.api.grouped import release_by as release_by
 from dpcov.api.plans.simulated import Assumptions as Assumptions
 from dpcov.api.ledger import Ledger as Ledger
 from dpcov.api.plans import plan as plan
+from dpcov.api.plans.half_widths import plan_half_width as plan_half_width
 from dpcov.core.privacy import ApproxDP as ApproxDP
 from dpcov.core.privacy import Guarantee as Guarantee
 from dpcov.core.privacy import Neighbors as Neighbors
