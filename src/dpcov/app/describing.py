@@ -83,8 +83,8 @@ class Describing:
             query=query_of(table),
             books=self.site.folder.books(table),
             separators=forms.SEPARATORS,
-            decimals=forms.DECIMALS,
-            thousands=forms.THOUSANDS,
+            decimals=forms.DECIMAL_SIGNS,
+            thousands=forms.THOUSANDS_SIGNS,
         )
 
     # Step 2: the columns
@@ -145,7 +145,7 @@ class Describing:
             contents=forms.CONTENTS,
             needed=forms.NEEDED,
             meanings=MISSING_MEANINGS,
-            rules=forms.RULES,
+            rules=forms.COLUMN_RULES,
             id_types=ID_TYPES,
             reading=query_of(table, **plain),
             exists=self.site.folder.has(table.named(".toml")),

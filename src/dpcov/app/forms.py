@@ -11,7 +11,7 @@ import dpcov
 from dpcov.app.commands import path_argument
 from dpcov.cli.drafts import Declaration, Stated, draft
 from dpcov.cli.metadata import read
-from dpcov.cli.questions import ID_TYPES, MISSING_MEANINGS, numbers_of
+from dpcov.cli.questions import ID_TYPES, MISSING_MEANINGS, PRESETS, numbers_of
 from dpcov.cli.schema import opened, proposals, separator_of
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dpcov.app.number_formats import NumberFormat
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "blank", "|": "vertical bar"}
-DECIMALS = {".": "point", ",": "comma"}
-THOUSANDS = {"": "none", ".": "point", ",": "comma", " ": "blank", "'": "apostrophe"}
+DECIMAL_SIGNS = {".": "point", ",": "comma"}
+THOUSANDS_SIGNS = {"": "none", ".": "point", ",": "comma", " ": "blank", "'": "apostrophe"}
 # What a column can contain, in the order of the list.
 CONTENTS = {
     "omit": "nothing to release: leave the column out",
@@ -47,15 +47,9 @@ NEEDED = {
     "categorical": ("levels",),
 }
 # Rules for missing cells of single columns, for numbers and categories.
-RULES = {word: word for meanings in MISSING_MEANINGS.values() for word in meanings}
-PRESETS: dict[str, Declaration] = {
-    "omit": {"kind": "ignored"},
-    "percentage": {"kind": "number", "lower": 0.0, "upper": 100.0},
-    "age": {"kind": "number", "lower": 0.0, "upper": 120.0},
-    "flag": {"kind": "flag"},
-}
-MAX_COLUMNS = 500
-MAX_PERSON_ROWS = 2**20
+COLUMN_RULES = {word: word for meanings in MISSING_MEANINGS.values() for word in meanings}
+# Largest number of columns of a form, and of rows of one person, as in the schema.
+MAX_COLUMNS, MAX_PERSON_ROWS = 500, 2**20
 
 
 def reading_of(query: Mapping[str, str], table: TableFile) -> tuple[FileOptions, int | None]:

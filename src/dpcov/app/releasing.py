@@ -14,7 +14,7 @@ from dpcov.app.site import Site, query_of
 from dpcov.errors import DpcovError, OutputError, SchemaError
 
 # Amounts that the form asks for.
-AMOUNTS = {
+FORM_AMOUNTS = {
     "epsilon": "Epsilon of this release",
     "delta": "Delta of this release",
     "total": "Total epsilon",
@@ -206,7 +206,7 @@ class Releasing:
             raise OutputError(f"The release {name} exists already. Nothing was spent.")
         is_new = not self.site.folder.has(stated["ledger"])
         needed = ("epsilon", "total") if is_new else ("epsilon",)
-        for part, words in AMOUNTS.items():
+        for part, words in FORM_AMOUNTS.items():
             text = given.get(part, "").strip()
             if part not in needed and not text:
                 continue

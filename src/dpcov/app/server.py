@@ -15,7 +15,7 @@ from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.errors import OutputError
 
-THREADS = 4
+THREADS = 4  # so that a long release leaves threads for other pages
 # Largest header of a request in bytes.
 MAX_HEADER_BYTES = 2**16
 # Largest number of connections at the same time: a browser opens about six.

@@ -19,8 +19,8 @@ from dpcov.core.installing import library
 from dpcov.core.printable import printable
 from dpcov.errors import DpcovError, OutputError
 
-MAX_ROWS = 10**12  # largest number of rows of a plan
-KEPT_CHARACTERS = "\n\t\u00a0\u202f"
+MAX_EXPECTED_ROWS = 10**12  # largest number of rows of a plan
+TEMPLATE_CHARACTERS = "\n\t\u00a0\u202f"
 
 
 class Site:
@@ -105,7 +105,7 @@ class Site:
     ) -> list[str]:
         """Return the expected half widths as sentences, or what they need."""
         try:
-            rows = self.numbers.read_whole(answers.get("rows", ""), 1, MAX_ROWS)
+            rows = self.numbers.read_whole(answers.get("rows", ""), 1, MAX_EXPECTED_ROWS)
             epsilon = self.numbers.read(answers.get("epsilon", ""))
             delta = answers.get("delta", "").strip()
             added = self.numbers.read(delta) if delta else None
@@ -130,4 +130,4 @@ def _finalized(value: Any) -> Any:
     """Return a value for a template, with a question mark for each unprintable character."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return printable(value, KEPT_CHARACTERS)
+    return printable(value, TEMPLATE_CHARACTERS)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpcov import Schema
     from dpcov.app.number_formats import NumberFormat
 
-LEVEL = 0.95
+LEVEL = 0.95  # nominal coverage, as of the other intervals
 QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 # Mechanism whose errors are predicted first, because `auto` chooses it for most tables.
 USUAL_MECHANISM = "standardized"
