@@ -110,6 +110,16 @@ def test_the_sampling_errors_are_the_classical_ones(table, exact):
     assert second > first
 
 
+def test_the_errors_are_the_standard_errors_of_the_same_function(exact):
+    def alpha(_, covariance):
+        return 4 / 3 * (1 - np.trace(covariance) / covariance.sum())
+
+    found = dpcov.cronbach_alpha(exact, NUMBERS)
+    for sampling, own in ((True, found.standard_errors), (False, found.noise_errors)):
+        expected = dpcov.standard_errors(exact, alpha, sampling=sampling, columns=NUMBERS)
+        assert own[0] == pytest.approx(expected, rel=1e-6)
+
+
 def test_missing_numbers_and_flags_are_left_out_of_cohens_d():
     draws = np.random.default_rng(2)
     x = draws.normal(size=30_000)

@@ -1,4 +1,4 @@
-"""Named statistics with intervals from `standard_errors`, in one form for all of them.
+"""Named statistics with intervals, by the method of `standard_errors`, in one form for all of them.
 
 A statistic has its own file. It passes a function of the means and covariances of a few features to
 `named_figures`.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
-from dpcov.analysis.any_function import standard_errors
 from dpcov.analysis.below_noise import (
     CONFIDENCE_LEVEL,
     UNKNOWN_ERROR_MESSAGE,
@@ -27,6 +26,7 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.error_covariance import both_standard_errors
 from dpcov.published import record
 from dpcov.releases.persons import dependent, titled
 
@@ -235,9 +235,8 @@ def named_figures(
     with np.errstate(all="ignore"):
         values, scaled = both(release.mean()[at], release.covariance()[np.ix_(at, at)])
         _require_finite(title, scaled)
-        asked: dict[str, Any] = {"columns": features, "generator": generator}
-        errors, of_scaled = standard_errors(release, both, **asked)
-        noise, noise_of_scaled = standard_errors(release, both, sampling=False, **asked)
+        whole, of_noise = both_standard_errors(release, both, features, generator)
+        (errors, of_scaled), (noise, noise_of_scaled) = whole, of_noise
         _require_finite(title, np.stack([of_scaled, noise_of_scaled]))
         reach = scipy.special.ndtri((1 + level) / 2) * of_scaled
         lower, upper = np.sort([scale.back(scaled - reach), scale.back(scaled + reach)], axis=0)

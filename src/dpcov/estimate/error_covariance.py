@@ -174,6 +174,18 @@ def standard_errors_of(
     return found.standard_errors(function)
 
 
+def both_standard_errors(
+    release: Record,
+    function: Callable[[Vector, Matrix], Any],
+    columns: Sequence[str],
+    generator: np.random.Generator | None,
+) -> tuple[Array, Array]:
+    """Compute standard errors with and without the sampling error, from one simulation."""
+    found = _Moves.of(release, positions(release, columns), True, generator)
+    noise = replace(found, moves=found.moves[: found.draws])
+    return found.standard_errors(function), noise.standard_errors(function)
+
+
 def positions(release: Record, names: Sequence[str]) -> list[int]:
     """Return the positions of columns of a release, or raise if a name is unknown or repeated."""
     known = {name: j for j, name in enumerate(release.columns)}
@@ -199,10 +211,14 @@ class _Moves:
         Effect z of each simulated error or row. The effects are scaled such that the sum of z z'
         is the error covariance.
 
+    draws : int
+        Number of simulated errors of privacy noise, which come first.
+
     """
 
     center: Vector
     moves: Array
+    draws: int
 
     @classmethod
     def of(
@@ -230,7 +246,8 @@ class _Moves:
             of_rows = np.concatenate(effects)
             of_rows -= of_rows.mean(axis=0)
             scaled.append(of_rows * np.sqrt(estimate.count / len(rows)))
-        return cls(figures(errors.center[None])[0], np.concatenate(scaled))
+        center = figures(errors.center[None])[0]
+        return cls(center, np.concatenate(scaled), len(scaled[0]))
 
     def standard_errors(self, function: Callable[[Vector, Matrix], Any]) -> Array:
         """Return the standard errors of a function of the means and the covariance matrix."""
