@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from dpcov.analysis.declared import command_named, commands, listed_commands
 from dpcov.cli import completions, options
 from dpcov.cli.options import example, say
 from dpcov.cli.output import written
@@ -44,19 +46,33 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "quiet": (options.Quiet, False),
 }
 EXAMPLE_RELEASE = "people.release.json"
+ANALYSES_PANEL = "Analyses of a release"
 
 
 class Commands(TyperGroup):
-    """Group of commands that loads the commands of the analyses on demand."""
+    """Group of commands that imports the analyses on demand.
+
+    Help and completion list the commands from a generated file, because the import of all analyses
+    takes longer than half a second.
+    """
+
+    _only_listed = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        self._load()
-        return list(self.commands)
+        analyses = listed_commands()
+        return [*(name for name in self.commands if name not in analyses), *analyses]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands:
-            self._load()
+            found = listed_commands().get(cmd_name)
+            if found is not None and self._only_listed:
+                return TyperCommand(cmd_name, help=found["help"], rich_help_panel=ANALYSES_PANEL)
+            self._load(cmd_name)
         return self.commands.get(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with self._listing():
+            super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word or the first two words name."""
@@ -67,24 +83,38 @@ class Commands(TyperGroup):
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return the completions of one word, because a shell escapes a blank within a name."""
-        found = super().shell_complete(ctx, incomplete)
+        with self._listing():
+            found = super().shell_complete(ctx, incomplete)
         return [one for one in found if " " not in one.value]
 
-    def _load(self) -> None:
-        from dpcov.analysis.declared import commands
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Give commands that have a help text only, without an import of the analyses."""
+        self._only_listed = True
+        try:
+            yield
+        finally:
+            self._only_listed = False
 
+    def _load(self, name: str) -> None:
+        """Load one command, or all of them for a name that dpcov does not know.
+
+        An error message suggests similar names among the commands that are loaded.
+        """
+        if name in listed_commands():
+            found = {name: command_named(name)}
+        else:
+            found = {one: own for one, own in commands().items() if one not in self.commands}
         analyses = typer.Typer()
-        for name, declared in commands().items():
-            epilog = example(f"{name} {EXAMPLE_RELEASE} {declared.example}".rstrip())
+        for own, declared in found.items():
+            epilog = example(f"{own} {EXAMPLE_RELEASE} {declared.example}".rstrip())
             make = analyses.command(
-                name,
-                help=declared.help,
-                epilog=epilog,
-                rich_help_panel="Analyses of a release",
+                own, help=declared.help, epilog=epilog, rich_help_panel=ANALYSES_PANEL
             )
             make(_callback(declared))
-        found = get_command(analyses).commands  # type: ignore[attr-defined]
-        self.commands = {**self.commands, **found}
+        analyses.callback()(lambda: None)  # so that one command is a group too
+        built = get_command(analyses).commands  # type: ignore[attr-defined]
+        self.commands = {**self.commands, **built}
 
 
 def walk(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:

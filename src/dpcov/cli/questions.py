@@ -407,7 +407,7 @@ class Interview:
             f'Separate levels by commas; put a level with a comma in quotes "..." ({LATER_HINT}).'
         )
         wanted = "at least one level, and each level once, such as: yes, no"
-        return {"kind": "categorical", "levels": _numbers(self._read("Levels", _levels, wanted))}
+        return {"kind": "categorical", "levels": numbers_of(self._read("Levels", _levels, wanted))}
 
     def _person(self, name: str) -> None:
         """Declare a column as the person id, and ask for the limit and the type."""
@@ -548,7 +548,7 @@ def _levels(text: str) -> list[str] | None:
     return levels if levels and len(set(levels)) == len(levels) else None
 
 
-def _numbers(levels: list[str]) -> list[str] | list[float]:
+def numbers_of(levels: list[str]) -> list[str] | list[float]:
     """Convert levels to numbers if all of them are written as numbers; 007 stays a text."""
     try:
         numbers = [float(level) for level in levels]
