@@ -45,8 +45,7 @@ def found(run, **given) -> Result:
 
 
 RESULTS = {
-    name: lambda name=name: found(COMMANDS[name].run, **OWN.get(name, {}))
-    for name in COMMANDS
+    name: lambda name=name: found(COMMANDS[name].run, **OWN.get(name, {})) for name in COMMANDS
 } | {f"section {part.name}": lambda part=part: found(part.run) for part in declared.sections()}
 
 

@@ -308,7 +308,7 @@ class Interview:
         while typed := self._optional(question):
             found = _levels(typed.replace(" ", ",")) or []
             if len(found) == 2:
-                own = _numbers(found) is found
+                own = numbers_of(found) is found
                 self._truths = {"true": found[:1], "false": found[1:]} if own else {}
                 break
             self.say(f"Type two words, such as: yes, no ({LATER_HINT}).")
