@@ -154,6 +154,23 @@ def violations(browser: Browser, axe: str) -> list[str]:
     return found
 
 
+def mistaken(keyboard: Keyboard, task: Task, check: Callable[[], None]) -> None:
+    """Go back and save an empty form, so that the page lists what is missing."""
+    keyboard.value("history.back()")
+    keyboard.wait("document.title.startsWith('Results')")
+    keyboard.follow("nav a")
+    keyboard.follow(f'a[href*="file={task.file}"]')
+    check()
+    keyboard.go_to("#header-yes")
+    keyboard.press(" ")
+    for name, value in task.reading.items():
+        keyboard.choose(f"#{name}", value)
+    keyboard.follow("main form button")
+    keyboard.follow("button[value=save]")
+    assert "missing" in keyboard.value("document.activeElement.textContent"), "no list of mistakes"
+    check()
+
+
 def tried_kind(name: str, path: str, axe: str = "") -> tuple[float, int, list[str]]:
     """Return the seconds, the key presses and the findings for one kind of file.
 
@@ -182,13 +199,15 @@ def tried_kind(name: str, path: str, axe: str = "") -> tuple[float, int, list[st
 
             began = time.monotonic()
             tried(keyboard, task, check)
-            seconds = time.monotonic() - began - checking
+            seconds, presses = time.monotonic() - began - checking, keyboard.presses
             own = re.compile(r"http://127\.0\.0\.1:\d+/")
             findings += [one for one in browser.complaints() if not own.match(one)]
+            if task.has_header:
+                mistaken(keyboard, task, check)
         stem = TableFile(task.file, task.reading.get("inner", "")).stem
         assert (folder / f"{stem}-lavaan" / "README.txt").exists(), "no export for lavaan"
         assert (folder / f"{stem}.report.html").stat().st_size > 10_000, "no report"
-    return seconds, keyboard.presses, findings
+    return seconds, presses, findings
 
 
 def main() -> None:
