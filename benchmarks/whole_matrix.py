@@ -42,7 +42,7 @@ PURE = (
     "IT-U (Amin et al. 2019; diffprivlib)",
     "KT (Kapralov and Talwar 2013)",
     "PPCA (Chaudhuri et al. 2012)",
-    "d'Orsi et al. 2025",
+    "d'Orsi and Novikov 2025",
     "SeparateLapCov (Dong et al. 2022)",
     "AdaptiveLapCov (Dong et al. 2022)",
 )

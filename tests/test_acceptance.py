@@ -10,7 +10,7 @@ import acceptance
 
 SEEDS, TABLES = 50, tuple("abcdefgh")
 MANY = tuple(string.ascii_letters)  # where a mean over tables is held to a few hundredths
-PEER = "d'Orsi et al. 2025"
+PEER = "d'Orsi and Novikov 2025"
 GENERATOR = np.random.default_rng()
 
 

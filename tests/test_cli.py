@@ -54,8 +54,11 @@ def test_options_of_a_mechanism_are_listed_and_can_be_set(run) -> None:
     assert options["rank"] is None
     table = run("mechanisms").out
     assert all(name in table for name in MECHANISMS)
+    assert all(row["source"] == MECHANISMS[row["name"]].source for row in listed)
+    assert all(row["source"].split()[0] in table for row in listed)
     made = run(RELEASE + " --mechanism eigenvector-sampling --set rank=2 --set allocation=uniform")
     assert (made.code, made.err) == (0, "")
+    assert "directions are computed in float64" in " ".join(run("show r.json").out.split())
     assert Release.load("r.json").parameters["rank"] == 2
     made = run(RELEASE + " --mechanism laplace --set radius=private --force")
     assert Release.load("r.json").parameters["radius"] == "private"

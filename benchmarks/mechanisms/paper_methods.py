@@ -132,7 +132,7 @@ def _mirrored(square: Matrix) -> Matrix:
 
 
 def dorsi(prepared: PreparedTable, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """Run Algorithm 2 of d'Orsi et al. 2025: noise, then a nuclear ball of private radius."""
+    """Run Algorithm 2 of d'Orsi and Novikov 2025: noise, then a nuclear ball of private radius."""
     epsilon = epsilon_of(budget)
     scaled, unit = unit_rows(prepared)
     generator = np.random.default_rng([seed, 2])
@@ -177,7 +177,7 @@ def peers() -> Iterator[Method]:
     for name, mechanism in PAPER_SAMPLING.items():
         yield Method(name, "peer", as_published(mechanism), narrow)
     yield Method("PPCA (Chaudhuri et al. 2012)", "peer", as_published(ExponentialPCA()))
-    yield Method("d'Orsi et al. 2025", "peer", dorsi)
+    yield Method("d'Orsi and Novikov 2025", "peer", dorsi)
     yield Method(
         "SeparateLapCov (Dong et al. 2022)", "peer", as_published(SeparateLaplace("eigenvalues"))
     )

@@ -1,4 +1,4 @@
-"""d'Orsi et al. 2025, On Purely Private Covariance Estimation: every claim."""
+"""d'Orsi and Novikov 2025, On Purely Private Covariance Estimation: every claim."""
 
 from __future__ import annotations
 

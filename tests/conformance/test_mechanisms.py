@@ -46,7 +46,7 @@ from dpcov.mechanisms.replay import warn_of_mismatches
 from dpcov.published import record
 from dpcov.published.kinds import NoisySums
 from dpcov.published.record import NOT_PRIVATE
-from dpcov.releases import Release
+from dpcov.releases import Release, unprotected
 from dpcov.releases.file import to_document
 from rounds_for_tests import trace_noise, trace_of
 
@@ -432,3 +432,31 @@ def test_the_text_of_a_type_error_is_not_shown():
     with pytest.raises(MechanismError, match="alpha must be above 0, not 'a tenth'") as caught:
         mechanism_named("heavy-tailed", alpha="a tenth")
     assert caught.value.__cause__ is None
+
+
+# Words of the section *Not protected*, with words of the sentences that `dpcov show` prints.
+OWN_FACTS = {
+    "pilot queries": "pilot queries",
+    "memory": "memory",
+    "directions": "directions",
+    "of eigenvalues": "eigenvalues",
+    "radius": "clipping radius",
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_release_states_what_its_mechanism_does_not_protect(name):
+    documented = inspect.getdoc(MECHANISMS[name]).split("Not protected\n")[1].split("Parameters\n")
+    stated = " ".join(unprotected.of_mechanism(name, ()))
+    facts = [words for words in OWN_FACTS if words in documented[0]]
+    assert bool(stated) == bool(facts)
+    assert all(OWN_FACTS[words] in stated for words in facts)
+
+
+def test_a_release_states_which_noise_is_drawn_in_floating_point():
+    exact, inexact = (
+        dpcov.release(np.eye(50), lower=0, upper=1, epsilon=1.0, seed=1, mechanism=name)
+        for name in ("laplace", "matrix-laplace")
+    )
+    assert "float64" not in exact.not_protected()
+    assert inexact.not_protected().endswith("in float64 before rounding: second moment")

@@ -328,7 +328,7 @@ def _option(stated: str) -> tuple[str, Any]:
 
 @app.command(epilog=example("mechanisms"))
 def mechanisms(as_json: options.Json = False) -> None:
-    """List the mechanisms, their guarantees, and their options for release --set."""
+    """List the mechanisms, their guarantees, papers, and options for release --set."""
     from dpcov.core.privacy import ApproxDP, Neighbors
     from dpcov.core.show.table import Row, Table
     from dpcov.core.show.text import print_tables
@@ -340,6 +340,7 @@ def mechanisms(as_json: options.Json = False) -> None:
         {
             "name": name,
             "what": str(kind.__doc__).splitlines()[0],
+            "source": kind.source,
             "options": options_of(name),
             "least_rows": kind().least_units(*example) or None,
         }
@@ -349,11 +350,12 @@ def mechanisms(as_json: options.Json = False) -> None:
         print(json_text(listed))
         return
     rows: list[Row] = []
-    for name, what, taken, least in (one.values() for one in listed):
+    for name, what, source, taken, least in (one.values() for one in listed):
         if least:
             what += f" For 10 columns, epsilon 1 and delta 1e-6, it needs at least {least:,} rows."
-        rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in taken.items())]))
-    heads = ("mechanism", "what it releases, with its guarantee", "options")
+        settings = ", ".join(f"{key}={value}" for key, value in taken.items())
+        rows.append((name, [what, source, settings]))
+    heads = ("mechanism", "what it releases, with its guarantee", "source", "options")
     print_tables([Table(heads, rows, words=True)])
 
 

@@ -100,9 +100,9 @@ class NuclearLaplace(additive.Additive):
 
     Source
     ------
-    The source is Algorithm 1 of d'Orsi and others, "On purely private covariance estimation". Their
-    Algorithm 2 is this mechanism with denoising by projection. They do not state how the two steps
-    of Algorithm 2 split epsilon.
+    The source is Algorithm 1 of d'Orsi and Novikov, "On purely private covariance estimation".
+    Their Algorithm 2 is this mechanism with denoising by projection. They do not state how the two
+    steps of Algorithm 2 split epsilon.
 
     The symmetric form and both exact samplers are new in dpcov (see `samplers.nuclear`). The
     samplers use rejection from differences of Wishart matrices, and Pfaffians. The mechanism is a
@@ -129,7 +129,7 @@ class NuclearLaplace(additive.Additive):
     name: ClassVar[str] = "nuclear-laplace"
     use: ClassVar[str] = "least noise for pure privacy in one sum; possible up to 50 features"
     source: ClassVar[str] = (
-        "d'Orsi et al. 2025, Algorithm 1; symmetric form and exact samplers: dpcov"
+        "d'Orsi and Novikov 2025, Algorithm 1; symmetric form and exact samplers: dpcov"
     )
 
     def calibrate(

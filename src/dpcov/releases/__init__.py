@@ -23,7 +23,7 @@ from dpcov.estimate.coherent import with_other
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
-from dpcov.releases import dates
+from dpcov.releases import dates, unprotected
 from dpcov.releases.advisories import VOID, advisories
 
 if TYPE_CHECKING:
@@ -201,7 +201,8 @@ class Release(Record):
         -------
         str
             A list of the public facts: the schema, the budget and the running time. Under
-            replace-one, the list also contains the number of rows or persons.
+            replace-one, the list also contains the number of rows or persons. Facts that only this
+            mechanism or this data source discloses follow.
 
         Examples
         --------
@@ -217,8 +218,9 @@ class Release(Record):
             units = "rows" if self.guarantee.unit.column is None else "persons"
             public.append(f"the number of {units} ({self.unit_count})")
         found = f"{', '.join(public[:-1])} and {public[-1]}"
+        own = unprotected.of_mechanism(self.mechanism, self.rounds)
         caveat = self.provenance.get("not_protected", "").rstrip(".")
-        return f"{found}. {caveat}" if caveat else found
+        return ". ".join([found, *own, *([caveat] if caveat else [])])
 
     def second_moment(self) -> Matrix:
         """Return the denoised second moment of the encoded rows.

@@ -16,19 +16,19 @@ from dpcov.core.privacy import LARGE_EPSILON, ZCDP, ApproxDP, Neighbors, PureDP,
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.replay import Replay
 from dpcov.published import record
-from dpcov.published.kinds import EstimatedMatrix, Published
 from dpcov.published.recomputed import Total, is_gaussian, is_recomputed
+from dpcov.releases.unprotected import SHORT_QUERY_WORDS, float_answers, law
 from dpcov.report.words import CONVERSION_DELTA, epsilon_of, sentence
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Guarantee
+    from dpcov.published.kinds import Published
     from dpcov.releases import Release
     from dpcov.rows.schema import Numeric
 
 MAX_CLAIM_COLUMNS = 12  # largest number of columns that a claim names
 SMALL_FACTOR = 1.5  # a smaller factor is stated in per cent
-SHORT_QUERY_WORDS = {query: words.removeprefix("a ") for query, words in record.QUERY_WORDS.items()}
 LAW_WORDS = {
     "wishart-difference": "the difference of two Wishart matrices",
     "nuclear-laplace": "Laplace noise for the nuclear norm",
@@ -40,13 +40,6 @@ LAW_WORDS = {
     "discrete-laplace": "discrete Laplace noise",
     "discrete-gaussian": "discrete Gaussian noise",
 }
-# Noise distributions with an exact sampler. Source: docs/proofs/release.md, sections 6 and 7.
-EXACT_LAWS = (
-    "discrete-gaussian-orthogonal",
-    "discrete-laplace-entrywise",
-    "discrete-laplace",
-    "discrete-gaussian",
-)
 SEEDED_GUARANTEE = (
     "None. The release was made with a seed, for tests, so it protects nobody. Do not publish it."
 )
@@ -179,13 +172,8 @@ def mechanism(release: Release) -> str:
 
 
 def _noise(answer: Published) -> str:
-    law = _law(answer)
-    return "noise without a known distribution" if law is None else LAW_WORDS.get(law, law)
-
-
-def _law(answer: Published) -> str | None:
-    """Return the name of the noise distribution of an answer, or None if it has none."""
-    return None if isinstance(answer, EstimatedMatrix) else str(answer.noise.to_json()["law"])
+    name = law(answer)
+    return "noise without a known distribution" if name is None else LAW_WORDS.get(name, name)
 
 
 def arithmetic(release: Release) -> str:
@@ -195,11 +183,7 @@ def arithmetic(release: Release) -> str:
         if release.reproducible
         else "The random numbers come from the operating system, as a new key for each release."
     )
-    inexact = [
-        SHORT_QUERY_WORDS[one.query]
-        for one in release.rounds
-        if _law(one.published) not in EXACT_LAWS
-    ]
+    inexact = float_answers(release.rounds)
     if not inexact:
         return f"{source} All published numbers are integers, and the noise is drawn exactly."
     return (

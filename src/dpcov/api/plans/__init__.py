@@ -14,6 +14,7 @@ import numpy as np
 
 from dpcov.api.ledger import Ledger
 from dpcov.api.plans.simulated import Assumptions, SimulatedTable
+from dpcov.api.plans.simulated_rows import SINGLE_ROWS_REASON
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.api.request import Request
 from dpcov.core.parameters import Interval, Probability, check, checked
@@ -80,6 +81,15 @@ LEGEND = (
     "Mechanisms other than the choice of auto have fewer simulated releases, so their eigenvalue "
     "errors are rough. For a more accurate prediction, name one mechanism with --mechanism.",
 )
+SLOW_REASON = (
+    "A prediction with this many features is slow, so a plan makes it only for the mechanism that "
+    "--mechanism names"
+)
+SLOW_NOISE_REASON = (
+    "The noise is slow to draw for this many features, so a plan does not simulate this mechanism"
+)
+# Reasons of the plan itself. Other reasons are refusals by the mechanism.
+PLAN_REASONS = (SINGLE_ROWS_REASON, SLOW_REASON, SLOW_NOISE_REASON)
 RANGE_NOTE = (
     "The range covers tables that fit the assumptions equally well, with light tails and with "
     "heavy tails. Without assumptions, the range also covers narrow columns and columns that fill "
@@ -295,8 +305,7 @@ class Plan(Result):
         by_budget: list[Row] = [(amount(one.budget), _figures(one)) for one in self.curve]
         notes = [*LEGEND, self.sampling_in_words()]
         if self.not_predicted:
-            names = ", ".join(name for name, _ in self.not_predicted)
-            notes.append(f"Not predicted: {names}. Add --json to see the reasons.")
+            notes += _not_predicted(self.not_predicted)
         if least := self.least_rows():
             listed = ", ".join(f"{name} {rows:,}" for name, rows in least.items())
             notes.append(f"Rows needed at least, with this budget: {listed}.")
@@ -450,6 +459,18 @@ def amount(budget: Budget) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in asdict(budget).items())
 
 
+def _not_predicted(found: Sequence[tuple[str, str]]) -> list[str]:
+    """Return sentences on the mechanisms without a prediction, by their reasons."""
+    notes = []
+    for reason in PLAN_REASONS:
+        if names := [name for name, stated in found if stated == reason]:
+            notes.append(f"Not predicted: {', '.join(names)}. Reason: {reason}.")
+    if names := [name for name, stated in found if stated not in PLAN_REASONS]:
+        refused = ", ".join(names)
+        notes.append(f"Refuse this budget or schema: {refused}. Add --json to see the reasons.")
+    return notes
+
+
 def _least(mechanism: Mechanism, schema: Schema, budget: Budget, neighbors: Neighbors) -> int:
     """Return the smallest number of rows that a mechanism accepts.
 
@@ -552,9 +573,7 @@ class _Planner:
         calibrate = mechanism.calibrate_gaussian if self.with_mu else mechanism.calibrate
         calibration = calibrate(self.table.lattice, budget, self.neighbors)
         if self.table.lattice.dimension > MAX_FAST_FEATURES and not adds_noise(calibration):
-            raise MechanismError(
-                "a prediction with this many features is slow; name the mechanism with --mechanism"
-            )
+            raise MechanismError(SLOW_REASON)
         return self._tried(mechanism, budget, trials)
 
     def _tried(
@@ -562,9 +581,7 @@ class _Planner:
     ) -> Prediction:
         dimension = self.table.lattice.dimension
         if mechanism.name == "nuclear-laplace" and dimension > MAX_NUCLEAR_ORDER:
-            raise MechanismError(
-                "the noise is slow to draw for this many features, and auto never chooses it"
-            )
+            raise MechanismError(SLOW_NOISE_REASON)
         if mechanism.passes > MAX_FAST_PASSES:
             repeats = FEW_RELEASES
         elif dimension > MAX_FAST_FEATURES:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import LinearMap
 
 SINGLE_ROWS_REASON = (
-    "the mechanism uses single rows or random groups of rows, which a plan does not simulate"
+    "A plan simulates only sums over all rows, but this mechanism tests single rows or random "
+    "groups of rows"
 )
 
 

@@ -159,8 +159,8 @@ class SquareNuclearLaplace(Law):
     """Distribution of ``(Z + Z') / 2``, where Z is a square matrix with nuclear-Laplace noise.
 
     The density of Z is proportional to ``exp(-||Z||_* / scale)`` on all (d, d) matrices, as in
-    d'Orsi and others 2025. A shift costs the same as for `NuclearLaplace`, but the noise is larger.
-    The distribution is for comparisons.
+    d'Orsi and Novikov 2025. A shift costs the same as for `NuclearLaplace`, but the noise is
+    larger. The distribution is for comparisons.
 
     The singular values have the density ``prod |s_i^2 - s_j^2| exp(-sum s_i / scale)``. The
     singular vectors on both sides are independent with the Haar distribution. The norm ``||Z||_*``
