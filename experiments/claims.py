@@ -49,6 +49,8 @@ class Finding:
         return Verdict.REFUTED if self.exact else Verdict.NOT_REPRODUCED
 
 
+# Verdicts against a paper.
+WRONG = {Verdict.NOT_REPRODUCED, Verdict.REFUTED, Verdict.MISPRINT}
 Part = Callable[[bool, Path], dict[str, Finding]]
 ALLOWED = {
     Verdict.REPRODUCED: {Verdict.REPRODUCED},
@@ -62,7 +64,10 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of `claims.toml`: `faults` are what it must notice, named before it is run."""
+    """A claim of `claims.toml`: `faults` are what it must notice, named before it is run.
+
+    `sentence` is the exact sentence of our copy of the paper.
+    """
 
     id: str
     claim: str
@@ -71,7 +76,13 @@ class Claim:
     tolerance: str
     verdict: Verdict
     why: str = ""
+    sentence: str = ""
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def ours(self) -> bool:
+        """True if no sentence of the paper makes this claim. Such claims are not counted."""
+        return self.where.startswith("ours")
 
     def stands(self, finding: Finding) -> bool:
         """Return True if a finding allows the stated verdict."""
@@ -88,7 +99,8 @@ def claims_of(paper: str) -> dict[str, Claim]:
 
     Raises
     ------
-    ValueError : a claim is reproduced without a fault that it notices.
+    ValueError : a claim is reproduced without a fault that it notices, or the paper is wrong
+        without its sentence.
 
     """
     document = tomllib.loads((HERE / paper / "claims.toml").read_text(encoding="utf-8"))
@@ -98,6 +110,8 @@ def claims_of(paper: str) -> dict[str, Claim]:
         made = Claim(**fields | {"verdict": Verdict(fields["verdict"]), "faults": faults})
         if made.verdict == Verdict.REPRODUCED and not faults:
             raise ValueError(f"{paper}: {made.id} is reproduced, and names no fault")
+        if made.verdict in WRONG and not made.ours and not made.sentence:
+            raise ValueError(f"{paper}: {made.id} is {made.verdict}, without the paper's sentence")
         claims[made.id] = made
     return claims
 

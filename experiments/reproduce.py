@@ -82,6 +82,7 @@ def row(
         "id": claim.id,
         "claim": claim.claim,
         "where": claim.where,
+        "ours": claim.ours,
         "expected": claim.expected,
         "tolerance": claim.tolerance,
         "verdict": claim.verdict,
@@ -116,8 +117,9 @@ def main() -> int:
         unfinished += [] if kept.done() else [paper]
     if unfinished:
         print(f"papers whose experiments failed: {', '.join(unfinished)}")
-    counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in Verdict}
-    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    stated = [row["verdict"] for row in rows if not row["ours"]]
+    counts = ", ".join(f"{stated.count(kind)} {kind}" for kind in Verdict)
+    print(f"claims of the papers: {counts}; claims of our own: {len(rows) - len(stated)}")
     asleep = [f"{row['paper']}: {row['claim']}" for row in rows if not row["noticed"]]
     print("claims that did not notice a fault: " + ("; ".join(asleep) or "none"))
     surprises = [f"{row['paper']}: {row['claim']}" for row in rows if not row["ok"]]

@@ -67,7 +67,7 @@ def test_every_claim_of_a_paper_comes_out_as_stated_and_notices_its_fault(paper)
 def test_every_claim_states_its_place_tolerance_and_verdict(paper, claims):
     document = tomllib.loads((ROOT / "experiments" / paper / "claims.toml").read_text("utf-8"))
     for claim in document["claim"]:
-        assert FIELDS <= set(claim) <= FIELDS | {"faults"}
+        assert FIELDS <= set(claim) <= FIELDS | {"faults", "sentence"}
         assert bool(claim["why"]) or claim["verdict"] not in WRONG
         assert "faults" not in claim or claim["verdict"] not in ("measured", "derived")
     assert list(claims.claims_of(paper)) == [claim["id"] for claim in document["claim"]]
@@ -82,6 +82,7 @@ def test_what_the_pages_show_was_measured_for_the_claims_as_they_are(paper, clai
         claim = stated[row["id"]]
         assert row["ok"]
         assert (row["verdict"], row["faults"]) == (claim.verdict, [*map(str, claim.faults)])
+        assert (row["claim"], row["ours"]) == (claim.claim, claim.ours)
 
 
 NUMBERED = re.compile(r"(Algorithm|Theorem|Lemma|Corollary|Table|Figure)s? (\d+(?:\.\d+)?)")
@@ -145,6 +146,23 @@ def test_a_claim_that_names_no_fault_is_not_reproduced(claims, tmp_path, monkeyp
     (tmp_path / "nobody" / "claims.toml").write_text(text)
     with pytest.raises(ValueError, match="names no fault"):
         claims.claims_of("nobody")
+
+
+@pytest.mark.parametrize("verdict", sorted(WRONG))
+def test_a_verdict_against_a_paper_needs_its_sentence(verdict, claims, tmp_path, monkeypatch):
+    fields = dict.fromkeys(sorted(FIELDS), "x") | {"verdict": verdict}
+    (tmp_path / "nobody").mkdir()
+    monkeypatch.setattr(claims, "HERE", tmp_path)
+
+    def read(**more):
+        lines = (f'{name} = "{value}"\n' for name, value in (fields | more).items())
+        (tmp_path / "nobody" / "claims.toml").write_text("[[claim]]\n" + "".join(lines))
+        return claims.claims_of("nobody")["x"]
+
+    with pytest.raises(ValueError, match="without the paper's sentence"):
+        read()
+    assert not read(sentence="It is so.").ours
+    assert read(where="ours").ours
 
 
 def row_of(monkeypatch, tmp_path, claims, claim, part):

@@ -23,6 +23,7 @@ SNAPSHOTS = ROOT / "docs" / "results"
 FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-learn's own
 MAX_ROWS = 130  # of a snapshot on the page of measurements; more rows are a file to download
 MARK = re.compile(r"^<!-- generate: ([a-z0-9-]+) -->$", re.MULTILINE)
+OWN_CLAIMS = "**Claims of our own.** No sentence of the paper makes these claims."
 KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "derived")
 
 
@@ -32,29 +33,48 @@ def generated(text: str) -> str:
 
 
 def verdicts() -> str:
-    """Return a table with the number of claims for each paper and verdict."""
+    """Return a table with the number of claims of each paper by verdict, without our own claims."""
     lines = [["paper", *KINDS]]
     for paper in PAPERS:
-        found = [claim["verdict"] for claim in _claims(paper)]
+        found = [claim["verdict"] for claim in _claims(paper) if not _is_ours(claim)]
         counts = (str(found.count(kind)) for kind in KINDS)
         lines.append([f"[{_title(paper)}](papers/{paper}.md)", *counts])
     return _table(lines)
 
 
 def claims(paper: str) -> str:
-    """Return a table with the verdict and the measurements of each claim of a paper."""
+    """Return the claims of a paper, and our own, each with its verdict and its measurements."""
     kept = json.loads((SNAPSHOTS / "papers" / f"{paper}.json").read_text())["rows"]
     measured = {row["id"]: row for row in kept}
-    lines = [["claim", "expected", "verdict", "measured", "control", "why"]]
-    for claim in _claims(paper):
-        found = measured[claim["id"]]
-        pairs = zip(found["faults"], found["under them"], strict=True)
-        control = "; ".join(f"{fault}: {came}" for fault, came in pairs)
-        verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
-        stated = f"{claim['claim']} ({claim['where']})"
-        cells = [stated, claim["expected"], verdict, found["measured"], control, claim["why"]]
-        lines.append([_plain(cell) for cell in cells])
-    return _table(lines)
+    stated, own = (
+        [
+            _claim(claim, measured[claim["id"]])
+            for claim in _claims(paper)
+            if _is_ours(claim) == ours
+        ]
+        for ours in (False, True)
+    )
+    heads = ["claim", "expected", "verdict", "measured", "control", "why"]
+    found = _table([heads, *stated])
+    return f"{found}\n\n{OWN_CLAIMS}\n\n{_table([heads, *own])}" if own else found
+
+
+def _claim(claim: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """Return the cells of a claim. A verdict stands beside the sentence of the paper."""
+    pairs = zip(found["faults"], found["under them"], strict=True)
+    control = "; ".join(f"{fault}: {came}" for fault, came in pairs)
+    verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
+    if "sentence" in claim:
+        verdict += f" \u201c{_plain(claim['sentence'])}\u201d"
+    stated = f"{claim['claim']} ({claim['where']})"
+    cells = [stated, claim["expected"], found["measured"], control, claim["why"]]
+    first, expected, *others = map(_plain, cells)
+    return [first, expected, verdict, *others]
+
+
+def _is_ours(claim: dict[str, Any]) -> bool:
+    """Return True if no sentence of the paper makes the claim."""
+    return str(claim["where"]).startswith("ours")
 
 
 def statements(paper: str) -> str:

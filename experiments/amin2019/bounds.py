@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,21 @@ def crossover(small: bool, folder: Path) -> Finding:
     )
 
 
+def gaussian_bounds(small: bool, folder: Path) -> Finding:
+    """Compare the bound of section 3.1 with the Gaussian mechanism's, without their constants."""
+    wrong, cells = 0, 0
+    for d, epsilon, delta in product((2, 20, 1000), (0.01, 0.1, 1.0), (1e-16, 1e-10, 1e-3)):
+        rival = d**1.5 * math.sqrt(math.log(1 / delta)) / epsilon
+        edge = math.log(1 / delta) / epsilon
+        border = brentq(lambda x, e=edge: x * math.log(x) - e, 1, 1e6)
+        for largest in border * np.array([0.5, 1 - 1e-9, 1 + 1e-9, 2.0]):
+            first = d**1.5 * math.sqrt(largest * math.log(largest) / epsilon)
+            wrong += (first <= rival) != (largest <= border)
+            wrong += math.sqrt(d) / epsilon > rival
+            cells += 1
+    return Finding(f"{wrong} of {cells} cells against the sentence", wrong == 0)
+
+
 def lemmas(small: bool, folder: Path) -> dict[str, Finding]:
     """Measure the first results of section 3."""
     count = 300 if small else 3000
@@ -289,4 +305,5 @@ PARTS = (
     alone("corollary-1", corollary_1),
     alone("corollary-2", corollary_2),
     alone("gaussian-crossover", crossover),
+    alone("gaussian-bounds", gaussian_bounds),
 )
