@@ -114,6 +114,9 @@ $(FORMER):
 reproduce: .venv/ready-bench ## Run the papers' experiments, claim by claim, and each with a planted fault (PAPER=name)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/reproduce.py $(PAPER)
 
+reproduce-faults: .venv/ready-bench ## Judge the noise of the registered mechanisms, also with planted faults
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/registered.py
+
 reproduce-seeds: .venv/ready-bench ## Run the same experiments with five other seeds (PAPER=name)
 	for run in 1 2 3 4 5; do $(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
 		experiments/reproduce.py --run $$run --no-controls $(PAPER) || exit 1; done
@@ -159,5 +162,5 @@ clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
 .PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r lint docstrings types prose data \
-	wheel tasks bench entrants reproduce reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
+	wheel tasks bench entrants reproduce reproduce-faults reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
 

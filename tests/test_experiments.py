@@ -248,3 +248,12 @@ def test_a_large_second_moment_does_not_overflow():
         held = tables.synthetic("large", np.diag([3e7, 1.0]), 40_000_000)
     assert held.moment[0, 0] == pytest.approx(3e7, rel=1e-9)
     assert abs(held.rows.second_moments()[0].units[0, 0]) > 2**63  # control: int64 overflows
+
+
+def test_a_verdict_on_a_registered_mechanism_notices_faults_of_the_library(monkeypatch):
+    registered = importlib.import_module("registered")
+    monkeypatch.setattr(registered, "DRAWS", 500)
+    (case,) = (case for case in registered.CASES if isinstance(case.budget, ZCDP))
+    assert registered.row(case)["ok"]
+    monkeypatch.setattr(registered, "FAULTS", {"none": (registered.noise_times, 1.0, True)})
+    assert not registered.row(case)["ok"]  # control: nothing to notice
