@@ -10,6 +10,7 @@ from typing import Any
 # a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
     "dpcov.analysis.any_function": ("standard_errors",),
+    "dpcov.analysis.compare": ("compare",),
     "dpcov.analysis.correlation": (
         *("correlation", "correlation_standard_errors", "nearest_correlation"),
         "partial_correlations",
@@ -38,6 +39,7 @@ _PUBLIC = {
     "dpcov.api.plans.simulated": ("Assumptions",),
     "dpcov.api.ledger": ("Ledger",),
     "dpcov.api.plans": ("plan",),
+    "dpcov.api.plans.half_widths": ("plan_half_width",),
     "dpcov.core.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),
     "dpcov.releases": ("Release", "load"),
     "dpcov.rows.schema": ("Schema",),

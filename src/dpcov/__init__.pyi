@@ -3,6 +3,7 @@
 from typing_extensions import deprecated
 
 from dpcov.analysis.any_function import standard_errors as standard_errors
+from dpcov.analysis.compare import compare as compare
 from dpcov.analysis.correlation import correlation as correlation
 from dpcov.analysis.correlation import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.correlation import nearest_correlation as nearest_correlation
@@ -37,6 +38,7 @@ from dpcov.api.grouped import release_by as release_by
 from dpcov.api.plans.simulated import Assumptions as Assumptions
 from dpcov.api.ledger import Ledger as Ledger
 from dpcov.api.plans import plan as plan
+from dpcov.api.plans.half_widths import plan_half_width as plan_half_width
 from dpcov.core.privacy import ApproxDP as ApproxDP
 from dpcov.core.privacy import Guarantee as Guarantee
 from dpcov.core.privacy import Neighbors as Neighbors

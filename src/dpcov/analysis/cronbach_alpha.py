@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-SCALE = Scale(lambda alpha: -np.log1p(-alpha), lambda scaled: -np.expm1(-scaled))
+ALPHA_SCALE = Scale(lambda alpha: -np.log1p(-alpha), lambda scaled: -np.expm1(-scaled))
 
 
 def _alpha(covariance: Matrix) -> float:
@@ -111,5 +111,5 @@ def cronbach_alpha(
     notes = [f"These items fall as the sum rises: {', '.join(against)}. Reverse them."]
     asked: dict[str, Any] = {"level": level, "notes": notes * bool(against), "generator": generator}
     return named_figures(
-        release, "Cronbach's alpha", features, names, figures, scale=SCALE, **asked
+        release, "Cronbach's alpha", features, names, figures, scale=ALPHA_SCALE, **asked
     )

@@ -147,6 +147,45 @@ class Variances(_OfFeatures):
         return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
 
 
+class StandardDeviations(_Plain):
+    """Standard deviations in the units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        variances = Variances().values(release, matrices)
+        return np.sqrt(np.where(variances > 0, variances, np.nan))
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return 0.0, np.sqrt(Variances().limits(release)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(_Plain):
+    """Chosen figures of several statistics, one after the other.
+
+    Attributes
+    ----------
+    parts : tuple of (Statistic, tuple of int)
+        Statistics, each with the positions of the chosen figures.
+
+    """
+
+    parts: tuple[tuple[Statistic, tuple[int, ...]], ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        chosen = [one.values(release, matrices)[:, list(at)] for one, at in self.parts]
+        return np.concatenate(chosen, axis=1)
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        ends: tuple[list[Array], list[Array]] = [], []
+        for one, at in self.parts:
+            for found, end in zip(ends, one.limits(release), strict=True):
+                chosen = end if np.ndim(end) == 0 else np.asarray(end)[list(at)]
+                found.append(np.broadcast_to(chosen, len(at)))
+        return np.concatenate(ends[0]), np.concatenate(ends[1])
+
+
 class Covariances(_Triangle):
     """Lower triangle of the covariances, in the units of the data, with the divisor n."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 # A factor is at least 1, and 1 means that the other features explain nothing.
-SCALE = Scale(np.log, lambda scaled: np.exp(np.maximum(scaled, 0.0)))
+LOG_SCALE = Scale(np.log, lambda scaled: np.exp(np.maximum(scaled, 0.0)))
 
 
 @command(
@@ -95,4 +95,4 @@ def variance_inflation(
 
     title = "Variance inflation factors"
     asked: dict[str, Any] = {"level": level, "generator": generator}
-    return named_figures(release, title, used, used, figures, scale=SCALE, **asked)
+    return named_figures(release, title, used, used, figures, scale=LOG_SCALE, **asked)
