@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Numbers of simulated releases at the budget of a first answer, at each budget that a first answer
 # tries, and at the budget of the plan. Source: chosen for a first answer within 3 s.
 FIRST_RELEASES, FIRST_TRIES_RELEASES, WIDTH_RELEASES = 2, 1, 12
-# Factor that widens the range of a half width on both sides, also with a release of a similar table.
+# Factor that widens the range of a half width on both sides, with a release of a table and without.
 # Source: with RELEASE_RANGE_FACTOR, 2 of 8 half widths were outside (benchmarks/half_widths.py).
 WIDTH_RANGE_FACTOR = ASSUMPTIONS_RANGE_FACTOR
 # Largest number of budgets that a search for a half width tries. Source: chosen.
