@@ -101,7 +101,7 @@ def test_bash_offers(line: str, found: list[str], folder: Path) -> None:
         ("dpcov schema migrate --f", ["--force"]),
         ("dpcov release p.csv --mechanism nuc", ["nuclear-laplace"]),
         ("dpcov release p.csv --mechanism au", ["auto"]),
-        ("dpcov audit adaptive-", ["adaptive-gaussian", "adaptive-laplace"]),
+        ("dpcov audit --mechanism adaptive-", ["adaptive-gaussian", "adaptive-laplace"]),
         ("dpcov ols r.json --target ", ["age", "income", "sex=f", "sex=m"]),
         ("dpcov ols r.json age~inc", ["age~income"]),
         ("dpcov ridge r.json age~income+s", ["age~income+sex=f", "age~income+sex=m"]),

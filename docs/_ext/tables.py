@@ -144,10 +144,12 @@ def public_names() -> str:
 # Classes of the results of public functions and of `Ledger`, with their methods for users.
 RESULTS = {
     "dpcov.core.show.result.Result": ("summary", "csv", "arrow"),
+    "dpcov.analysis.compare.Comparison": (),
     "dpcov.analysis.correlation.NamedMatrix": ("to_frame",),
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
     "dpcov.analysis.intervals.Intervals": (),
+    "dpcov.analysis.named_figures.NamedFigures": (),
     "dpcov.analysis.ols.OLS": (
         *("conf_int", "contrast", "predict", "prediction_errors", "vcov", "wald_test"),
     ),

@@ -122,6 +122,9 @@ class Section:
     signal : bool
         True if the section is left out when no correlation is above the noise level.
 
+    label : str
+        Name of the section in the list of contents. The default is `name`.
+
     """
 
     run: Callable[..., Result]
@@ -131,6 +134,7 @@ class Section:
     place: int
     folded: bool = True
     signal: bool = True
+    label: str = ""
 
 
 # File that lists the commands. ``python -m dpcov.analysis.declared`` writes it.

@@ -23,7 +23,7 @@ from dpcov.core.printable import printable, shown
 from dpcov.core.show.plain import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dpcov.analysis.declared import Command, Option
     from dpcov.core.show.result import Result
@@ -149,7 +149,7 @@ def _callback(declared: Command) -> Callable[..., None]:
                 values[name] = option.read(values[name])
         found = declared.run(release if len(releases) == 1 else releases, **values)
         if out is not None:
-            _write(release, found, out, files, force, given["quiet"])
+            write([release], found, out, files, force, given["quiet"])
         else:
             _print(release, found, given["as_json"], given["csv"])
 
@@ -183,20 +183,28 @@ def _option(option: Option, default: object) -> Any:
     return Annotated[kind | None if default is None else kind, stated]
 
 
-def _write(
-    release: Release, found: Result, out: Path, files: list[Path], force: bool, quiet: bool
+def write(
+    releases: Sequence[Release],
+    found: Result,
+    out: Path,
+    files: list[Path],
+    force: bool,
+    quiet: bool,
 ) -> None:
+    """Write a result of releases to a file, and print its warnings."""
     from dpcov.report.documents import caveats
     from dpcov.report.exports import PAGE_ENDINGS, write_page, write_table
 
-    for sentence in [*caveats(release), *([] if quiet else found.notes())]:
+    release, *others = releases
+    known = dict.fromkeys(caveat for one in releases for caveat in caveats(one))
+    for sentence in [*known, *([] if quiet else found.notes())]:
         print(printable(sentence), file=sys.stderr)
     if out.suffix.lower() in PAGE_ENDINGS:
-        write_page(release, found, out, force=force, inputs=files)
+        write_page(release, found, out, force=force, inputs=files, others=others)
         done = "The tables are written"
     else:
         table = found.arrow()
-        write_table(release, table, out, force=force, inputs=files)
+        write_table(release, table, out, force=force, inputs=files, others=others)
         done = f"{table.num_rows} rows written"
     with written(out):
         say(f"{done} to {shown(out)}", quiet)

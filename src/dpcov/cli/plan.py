@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpcov.cli import completions, options
+from dpcov.cli.check import UNPROTECTED_NOTE
 from dpcov.cli.options import example
 from dpcov.core.printable import printable, shown
 from dpcov.core.show.plain import json_text
@@ -201,7 +202,9 @@ def plan(
     print_tables(tables)
     stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(budget).items())
     book = "LEDGER" if ledger is None else shown(ledger)
-    print(f"next: dpcov release DATA --schema {shown(schema)} {stated} --ledger {book} ...")
+    declared = f"DATA --schema {shown(schema)}"
+    release = f"dpcov release {declared} {stated} --ledger {book} ..."
+    print(f"next: dpcov check {declared}, then {release} {UNPROTECTED_NOTE}")
 
 
 def _print_first(plan_quickly: Callable[..., HalfWidthPlan], *, required: bool) -> None:
