@@ -300,9 +300,8 @@ def _dominance(release: Release, variances: Vector) -> str:
     if len(totals) < 2 or share <= MAX_COLUMN_SHARE:
         return ""
     return (
-        f"The column {name!r} holds {min(int(100 * share), 99)}% of the variance or more, because "
-        "of its unit. The components show little else. --correlation (in Python, correlation=True) "
-        "gives all columns the same weight."
+        f"{name!r} holds at least {min(int(100 * share), 99)}% of the variance; --correlation gives "
+        "equal weights."
     )
 
 
