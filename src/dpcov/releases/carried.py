@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from dpcov.core.privacy import unit_document
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
@@ -66,7 +67,7 @@ def carried(release: Release) -> dict[str, Any]:
         **stated(release),
         "budget": asdict(guarantee.budget),
         "neighbors": guarantee.neighbors.value,
-        "unit": asdict(guarantee.unit),
+        "unit": unit_document(guarantee.unit),
         "group": None if group is None else {"column": group.column, "level": group.level},
         "mechanism": release.mechanism,
         "denoise": release.denoise,
