@@ -194,15 +194,18 @@ class PersonMeans(Kept):
         rows, self._copy = self._copy, None
         if rows is None:
             raise ValueError("a table of persons is always copied")
-        width = len(self._schema.features)
-        means = Copy(np.dtype([("means", np.int32, (width,))]))
+        size = len(self._schema.features)
+        means = Copy(np.dtype([("means", np.int32, (size,))]))
+        found = [np.empty((0, size), np.int32)]
         for part in range(self._parts):
-            found = self._means(rows, part).astype(np.int32)
-            means.add(found.view(means.kind).reshape(len(found)))
+            found.append(self._means(rows, part))
+            if part == self._parts - 1 or sum(map(len, found)) >= batch_rows(size):
+                means.add(np.concatenate(found).view(means.kind)[:, 0])
+                found.clear()
         self._copy = means
 
-    def _means(self, rows: Copy, part: int) -> Integers:
-        """Return the mean rows of the persons of a part, shape (persons, p).
+    def _means(self, rows: Copy, part: int) -> AnyArray:
+        """Return the mean rows of the persons of a part as int32, shape (persons, p).
 
         The pieces of a part are read twice, so that a person can have more rows than fit in memory.
         """
@@ -210,11 +213,13 @@ class PersonMeans(Kept):
         known = pa.array([], pa.binary(ID_BYTES))
         for piece in rows.part(part):
             known = pa.chunked_array([known, _ids(piece[column])]).unique()
+        if not len(known):
+            return np.empty((0, len(self._schema.features)), np.int32)
         sums = PersonSums(self._schema, len(known))
         for piece in rows.part(part):
             owners = pc.index_in(_ids(piece[column]), value_set=known)
             sums.add(Batch(piece), owners.to_numpy().astype(np.int64))
-        return sums.means()
+        return sums.means().astype(np.int32)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the mean rows of all persons as `MeanRows`."""
