@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov.core.privacy import Unit
 from dpcov.errors import ReleaseError, SchemaError, SourceError
+from dpcov.releases.carried import carried
 from dpcov.rows.moment import UNITS, Lattice, LinearMap
 from dpcov.rows.person_means import divided
 from dpcov.rows.schema import Schema
@@ -287,6 +288,7 @@ def test_every_answer_says_what_a_row_is(release, tmp_path):
     ]
     assert [sentence in one.tables()[0].title for one in answers] == [True] * len(answers)
     assert not np.isnan(answers[0].p_values).any()
+    assert sentence in carried(release)["each_row"]
     for refused in (
         lambda: dpcov.crosstab(release, "f", "g"),
         lambda: dpcov.table1(release, by="g"),

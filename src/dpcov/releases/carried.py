@@ -10,7 +10,7 @@ from dpcov.core.privacy import unit_document
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent
+from dpcov.releases.persons import dependent, has_dependent_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +30,9 @@ def stated(release: Release) -> dict[str, Any]:
     -------
     dict
         The keys are ``status`` and ``guarantee``. ``warning`` is there if a fault of an old version
-        can affect the release. ``sampling`` is there if a person can have several rows. ``dates``
-        names the unit of columns with dates or times.
+        can affect the release. ``sampling`` is there if a person can have several rows, and
+        ``each_row`` if a row is the mean of a person's rows. ``dates`` names the unit of columns
+        with dates or times.
 
     """
     found: dict[str, Any] = {
@@ -41,7 +42,7 @@ def stated(release: Release) -> dict[str, Any]:
     if faults := advisories(release):
         found["warning"] = " ".join(faults)
     if sentence := dependent(release):
-        found["sampling"] = sentence
+        found["sampling" if has_dependent_rows(release) else "each_row"] = sentence
     if units := units_of(release.schema):
         found["dates"] = units
     return found
