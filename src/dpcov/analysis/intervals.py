@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.statistics import Function, Name, Statistic
     from dpcov.core.arrays import Array, Booleans
     from dpcov.releases import Release
+    from dpcov.rows.schema import Schema
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
@@ -115,8 +116,14 @@ class Intervals(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
-    means_of : Release or None
-        Release of the means, if the statistic is the mean. Means of dates are shown as dates.
+    names : tuple of str
+        Names of the entries, or of the rows of a matrix. Empty if they have no names.
+
+    dated : tuple of str
+        Feature whose value each entry is, or an empty text. Values of dates are shown as dates.
+
+    schema : Schema or None
+        Schema of the release.
 
     below_noise : ndarray of bool
         True for a figure below the noise level, by the privacy noise alone. The default is True for
@@ -145,9 +152,9 @@ class Intervals(Result):
     assumed: tuple[str, ...] = ()
     for_clipped_rows: bool = False
     dependent: str = field(default="", metadata=OMITTED_FIELD)
-    means_of: Release | None = field(
-        default=None, metadata=OMITTED_FIELD, repr=False, compare=False
-    )
+    names: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    dated: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    schema: Schema | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
     below_noise: Booleans = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
@@ -190,22 +197,30 @@ class Intervals(Result):
             return "they are wide and may cover more than asked."
         return "they assume what a variance can be, more than they use what was released."
 
+    def places(self) -> list[tuple[int, ...]]:
+        """Return the positions of all entries; of a square matrix, below the diagonal."""
+        shape = np.shape(np.atleast_1d(self.low))
+        square = len(shape) == 2 and shape[0] == shape[1]
+        return [place for place in np.ndindex(shape) if not square or place[0] > place[1]]
+
+    def name_of(self, place: tuple[int, ...]) -> str:
+        """Return the name of the entry at this position."""
+        if self.names:
+            return " - ".join(self.names[at] for at in reversed(place))
+        return ", ".join(map(str, place))
+
     def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
         below = np.atleast_1d(self.below_noise)
-        places = list(np.ndindex(low.shape))
-        if low.ndim == 2 and low.shape[0] == low.shape[1]:
-            places = [place for place in places if place[0] > place[1]]
+        places = self.places()
         shown = places[:MAX_FULL_ROWS]
         rows: list[Row] = []
         for place in shown:
             flag = FLAG_TEXT if below[place] else ""
-            name = ", ".join(map(str, place))
             ends: list[Cell] = [float(low[place]), float(high[place])]
-            if self.means_of is not None:
-                feature = self.means_of.columns[place[0]]
-                ends = shown_dates(self.means_of.schema, feature, ends)  # type: ignore[arg-type]
-            rows.append((name, [*ends, flag]))
+            if self.dated and self.schema is not None:
+                ends = shown_dates(self.schema, self.dated[place[0]], ends)  # type: ignore[arg-type]
+            rows.append((self.name_of(place), [*ends, flag]))
         whose = ", of the clipped rows" if self.for_clipped_rows else ""
         title = titled(f"{self.level:.0%} intervals for {self.covers}{whose}", self.dependent)
         notes = (*([IGNORED_CLIPPING_NOTE] if self.clipped else []), *self.assumed)
@@ -417,12 +432,15 @@ def _with_notes(
     unknown = release.clipped and release.lengths is None
     made = []
     for statistic, (*parts, below) in zip(statistics, ends, strict=True):
-        means = release if isinstance(statistic, Means) else None
-        flags = None if means is None else means_below_noise(release)
+        flags = means_below_noise(release) if isinstance(statistic, Means) else None
         flags = below if flags is None else flags
         low, high, trusted, flagged = (statistic.shaped(release, one) for one in (*parts, flags))
-        assumed = (unknown, notes, for_clipped_rows, persons, means, flagged)
-        made.append(Intervals(low, high, level, covers, trusted, *assumed))
+        names, dated = (
+            getattr(statistic, one, lambda _: ())(release) for one in ("names", "dated")
+        )
+        assumed = (unknown, notes, for_clipped_rows, persons, names, dated)
+        more = release.schema, flagged
+        made.append(Intervals(low, high, level, covers, trusted, *assumed, *more))
     return made
 
 

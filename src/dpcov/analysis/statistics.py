@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from dpcov.analysis.features import target_and_features
+from dpcov.analysis.features import names_of, target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate.moments import Stack
 
@@ -64,10 +64,20 @@ class _Plain:
 
     `of_columns` is True if the means and variances of the columns determine the statistic. Only
     such statistics are available from a release of sums.
+
+    `names` and `dated` say how a table names the entries, and which of them it shows as dates.
     """
 
     __slots__ = ()
     of_columns: ClassVar[bool] = False
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        """Return the name of each entry, or of each row of a matrix."""
+        return ()
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        """Return the feature whose value each entry is, or an empty text, for features of dates."""
+        return ()
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -np.inf, np.inf
@@ -84,7 +94,16 @@ def _undefined(matrices: Array) -> Booleans:
     return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
 
 
-class _Triangle(_Plain):
+class _OfFeatures(_Plain):
+    """Statistic with one entry, or one row of a matrix, for each feature."""
+
+    __slots__ = ()
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        return release.columns
+
+
+class _Triangle(_OfFeatures):
     """Statistic that consists of the lower triangle of a symmetric matrix."""
 
     __slots__ = ()
@@ -97,10 +116,13 @@ class _Triangle(_Plain):
         return matrix
 
 
-class Means(_Plain):
+class Means(_OfFeatures):
     """Means in the units of the data."""
 
     of_columns = True
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        return release.columns
 
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
@@ -111,7 +133,7 @@ class Means(_Plain):
         return np.array(low), release.centers + release.scales
 
 
-class Variances(_Plain):
+class Variances(_OfFeatures):
     """Variances in the squared units of the data, with the divisor n."""
 
     of_columns = True
@@ -123,6 +145,45 @@ class Variances(_Plain):
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         indicators = np.array([feature.is_indicator for feature in release.schema.variables])
         return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
+
+
+class StandardDeviations(_Plain):
+    """Standard deviations in the units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        variances = Variances().values(release, matrices)
+        return np.sqrt(np.where(variances > 0, variances, np.nan))
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return 0.0, np.sqrt(Variances().limits(release)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(_Plain):
+    """Chosen figures of several statistics, one after the other.
+
+    Attributes
+    ----------
+    parts : tuple of (Statistic, tuple of int)
+        Statistics, each with the positions of the chosen figures.
+
+    """
+
+    parts: tuple[tuple[Statistic, tuple[int, ...]], ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        chosen = [one.values(release, matrices)[:, list(at)] for one, at in self.parts]
+        return np.concatenate(chosen, axis=1)
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        ends: tuple[list[Array], list[Array]] = [], []
+        for one, at in self.parts:
+            for found, end in zip(ends, one.limits(release), strict=True):
+                chosen = end if np.ndim(end) == 0 else np.asarray(end)[list(at)]
+                found.append(np.broadcast_to(chosen, len(at)))
+        return np.concatenate(ends[0]), np.concatenate(ends[1])
 
 
 class Covariances(_Triangle):
@@ -245,6 +306,14 @@ class Coefficients(_Plain):
     target: str
     features: tuple[str, ...] | None
     penalties: tuple[float, ...] = ()
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        whole = not self.penalties
+        _, at = target_and_features(release, self.target, self.features, reference=whole)
+        return ("(intercept)", *names_of(release, at))
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        return (self.target, *[""] * (len(self.names(release)) - 1))
 
     def values(self, release: Release, matrices: Array) -> Array:
         whole = not self.penalties

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.column_parts import shares_of
-from dpcov.analysis.declared import Option, command
+from dpcov.analysis.declared import Option, command, section
 from dpcov.analysis.group_figures import group_figures
 from dpcov.analysis.table_texts import (
     FLAG_SIGN,
@@ -313,6 +313,15 @@ BY_SIZE = ("sizes", "sizes_lower", "sizes_upper")
 BY_OPTION = Option("--by", "Column of the groups: a category or a flag.", completes="groupings")
 
 
+@section(
+    name="table1",
+    heading="Table 1",
+    lead="Means of the numbers, and shares of the levels and flags, with their intervals.",
+    place=4,
+    folded=False,
+    signal=False,
+    label="Table 1",
+)
 @command(
     "table1",
     "Print counts, means, shares and standard deviations, in total or by group.",
