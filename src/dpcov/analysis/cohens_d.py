@@ -12,6 +12,7 @@ from dpcov.analysis.column_parts import MISSING_LABEL
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.named_figures import named_figures, require
 from dpcov.errors import ReleaseError
+from dpcov.releases.persons import refuse_means
 from dpcov.rows.schema import Categorical, Numeric
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ def cohens_d(
 
     """
     require(release)
+    refuse_means(release, "Cohen's d")
     column, groups = release.schema.encoded_columns.get(value), _Groups.of(release, by)
     if not isinstance(column, Numeric) or value == by:
         raise ReleaseError(f"{value!r} is no column of numbers besides the groups.")

@@ -579,17 +579,19 @@ def correlations(
     facts, file = _in_full(release, matrix, noise, found)
     if estimate.hides_correlations:
         return Found([], facts, file)
-    kinds, notes, persons = {"private": (matrix, "{:.3f}")}, list[str](), ""
+    kinds, notes, both_errors = {"private": (matrix, "{:.3f}")}, list[str](), False
     if noise is not None and found is not None:
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
         notes = [found.covering, *noise.sentence(), *found.cautions]
-        persons = dependent(release) * both
+        both_errors = both
     if truth is not None:
         away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
-    whole = triangle("Private correlations", names, matrix)
+    title = titled("Private correlations", dependent(release, sampling=False))
+    whole = triangle(title, names, matrix)
     listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
+    persons = dependent(release, sampling=both_errors)
     listed = replace(listed, title=titled(listed.title, persons))
     return Found([whole, listed] if whole else [listed], facts, file)
 

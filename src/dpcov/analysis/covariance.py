@@ -146,7 +146,7 @@ class _Columns:
             rows = [(name, [*row, mark]) for (name, row), mark in zip(rows, marks, strict=True)]
             heads, forms = (*heads, ""), (*forms, "")
         rows = with_other(release.schema, release.mean(), rows, deviation=count)
-        title = COLUMNS_TITLE if self.covers is None else titled(COLUMNS_TITLE, dependent(release))
+        title = titled(COLUMNS_TITLE, dependent(release, sampling=self.covers is not None))
         return Table(heads, rows, title, forms, notes=self.notes)
 
     def facts(self) -> dict[str, Any]:

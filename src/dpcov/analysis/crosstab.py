@@ -41,7 +41,7 @@ from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.coherent import OTHER_LABEL
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
+from dpcov.releases.persons import dependent, refuse_means, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -360,6 +360,7 @@ def crosstab(
     """
     check("level", level, Probability, ReleaseError)
     record.refuse(release.not_released)
+    refuse_means(release, "A contingency table")
     Estimate.required(release)
     if a == b:
         raise ReleaseError(f"Both columns are {a!r}. Choose two different columns.")
@@ -395,7 +396,7 @@ def crosstab(
         level=level,
         covers=covers,
         sentences=cautions(release, (a, b)),
-        dependent=dependent(release) if covers is not None and sampling else "",
+        dependent=dependent(release, sampling=covers is not None and sampling),
     )
 
 

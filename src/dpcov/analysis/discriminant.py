@@ -25,6 +25,7 @@ from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.releases.dates import shown
+from dpcov.releases.persons import refuse_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -300,6 +301,7 @@ def lda(
     ['a', 'b']
 
     """
+    refuse_means(release, "Classification")
     estimate = Estimate.required(release)
     labels = target_column(release, target).labels
     at = chosen(release, features, without=target)

@@ -470,7 +470,8 @@ def _lines(columns: Columns, name: str) -> list[Line]:
             Line(one, name, parts, (at,), every, variable=place.get(one))
             for at, one in enumerate(f"{name}={label}" for label in parts.labels)
         ]
-    statistic: Literal["mean", "share"] = "share" if column.reading == "flag" else "mean"
+    is_share = column.reading == "flag" and not columns.release.schema.person_means
+    statistic: Literal["mean", "share"] = "share" if is_share else "mean"
     limits = column.lower, column.upper - column.lower
     observed = column.missing == "level"
     own = Line(name, name, parts, (1,), (0, 1), statistic, *limits, place[name], observed)

@@ -428,7 +428,7 @@ def _with_notes(
     noise level.
     """
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
-    notes, persons = _said(release, level, for_clipped_rows), dependent(release) * sampling
+    notes, persons = _said(release, level, for_clipped_rows), dependent(release, sampling=sampling)
     unknown = release.clipped and release.lengths is None
     made = []
     for statistic, (*parts, below) in zip(statistics, ends, strict=True):

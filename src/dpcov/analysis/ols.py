@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.below_noise import sentence_of_names
-from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
+from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, Option, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
@@ -34,7 +34,13 @@ from dpcov.estimate.moments import Stack
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
-from dpcov.releases.persons import dependent, titled
+from dpcov.releases.persons import (
+    dependent,
+    has_dependent_rows,
+    no_tests_note,
+    sampling_factor,
+    titled,
+)
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
@@ -101,7 +107,8 @@ class OLS(Result):
         noise, the test uses the errors under the hypothesis that the coefficient is 0.
 
     p_values : ndarray, shape (k + 1,)
-        Two-sided p-values of the same tests.
+        Two-sided p-values of the same tests. NaN if a person can have several rows and no design
+        effect is stated.
 
     lower : ndarray, shape (k + 1,)
         Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
@@ -155,13 +162,16 @@ class OLS(Result):
         Sentences about a tail of the data that the noise hides.
 
     dependent : str
-        Sentence about persons with several rows, or an empty string.
+        Sentence about the rows of a person, or an empty string.
 
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
 
     formula_notes : tuple of str
         Sentences about the reference levels and squares of a formula.
+
+    no_tests : str
+        Sentence about the missing p-values, or an empty string.
 
     See Also
     --------
@@ -205,6 +215,7 @@ class OLS(Result):
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
     formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    no_tests: str = field(default="", metadata=OMITTED_FIELD)
 
     @property
     def f(self) -> float:
@@ -265,7 +276,8 @@ class OLS(Result):
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         warning = sentence_of_names(below, self.names)
-        notes = facts, *self.formula_notes, self.wald.words, covers
+        untested = [self.no_tests] if self.no_tests else []
+        notes = facts, *self.formula_notes, self.wald.words, *untested, covers
         return *notes, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
@@ -541,15 +553,20 @@ class OLS(Result):
     formula=FORMULA_OPTION,
     target=TARGET_OPTION,
     features=FEATURES_OPTION,
+    design_effect=Option(
+        "--design-effect", "Factor of the sampling variance if a person has several rows.", float
+    ),
 )
 def ols_command(
     release: Release,
     formula: str | None = None,
     target: str | None = None,
     features: Sequence[str] | None = None,
+    design_effect: float | None = None,
 ) -> OLS:
     """Fit by least squares with a formula or a target; see `ols`."""
-    return ols(release, given_target(formula, target), features)
+    asked = given_target(formula, target)
+    return ols(release, asked, features, design_effect=design_effect)
 
 
 def ols(
@@ -558,6 +575,7 @@ def ols(
     features: Sequence[str] | None = None,
     *,
     level: float = 0.95,
+    design_effect: float | None = None,
     generator: np.random.Generator | None = None,
 ) -> OLS:
     """Fit a linear model with an intercept by ordinary least squares.
@@ -581,6 +599,10 @@ def ols(
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
+
+    design_effect : float, optional
+        Factor of the sampling variance, at least 1, for releases in which a person can have several
+        rows. Without it, such a fit has no p-values. State a number from another source.
 
     generator : numpy.random.Generator, optional
         Random numbers for the simulations. The default gives the same result every time.
@@ -624,6 +646,8 @@ def ols(
     """
     record.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
+    factor = sampling_factor(release, design_effect)
+    has_p_values = design_effect is not None or not has_dependent_rows(release)
     asked = Regression.of(release, target, features)
     if not asked.has_intercept:
         raise ReleaseError(INTERCEPT_MESSAGE)
@@ -663,9 +687,13 @@ def ols(
     sampling = np.sqrt(residual / rows * spread) * units
     if has_gaps(release.schema):
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
-    fit = Fit.of(release, statistic, to, at, matrix, sampling, degrees, deepcopy(draws))
+    sampling *= factor
+    independent = rows / factor**2  # independent rows with the same sampling errors
+    free = max(independent - len(at) - 1, 1.0)
+    fit = Fit.of(release, statistic, to, at, matrix, sampling, free, deepcopy(draws))
+    fit = replace(fit, has_p_values=has_p_values)
     figures = FitFigures(to, tuple(at))
-    reach = scipy.special.stdtrit(degrees, (1 + level) / 2) * sampling
+    reach = scipy.special.stdtrit(free, (1 + level) / 2) * sampling
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
     of_figures = np.zeros(2)
     if release.noise is not None:
@@ -683,7 +711,7 @@ def ols(
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
     own, factors = _intervals_of_figures(
-        joint, wald, relative, float(explained), of_figures, bias, rows, level
+        joint, wald, relative, float(explained), of_figures, bias, independent, level
     )
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -704,7 +732,7 @@ def ols(
         trusted=trusted,
         residual_deviation=residual_deviation,
         residual_interval=np.minimum(residual_deviation * factors, unit),
-        degrees=degrees,
+        degrees=free,
         count=count,
         r_squared=float(explained),
         r_squared_interval=own,
@@ -714,9 +742,10 @@ def ols(
         fit=fit,
         assumed=estimate.assumptions,
         tail=tail_warnings(release),
-        dependent=dependent(release),
+        dependent=dependent(release, design_effect=design_effect),
         below_noise=below,
         formula_notes=asked.notes,
+        no_tests="" if has_p_values else no_tests_note(release),
     )
 
 
@@ -744,7 +773,8 @@ def _tests(
     t = np.sqrt([one.statistic for one in found]) * np.sign(coefficients)
     p_values = np.array([one.p_value for one in found])
     if privacy is not None:
-        t[np.isinf(privacy)], p_values[np.isinf(privacy)] = 0.0, 1.0
+        t[np.isinf(privacy)] = 0.0
+        p_values[np.isinf(privacy) & ~np.isnan(p_values)] = 1.0
     return joint, t, p_values
 
 

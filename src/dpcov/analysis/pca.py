@@ -286,6 +286,7 @@ def pca(
         means=estimate.means,
         deviations=np.where(flat, np.inf, estimate.scales / np.where(flat, 1.0, units)),
         schema=release.schema,
+        dependent=dependent(release, sampling=False),
         dominance=_dominance(release, np.diag(estimate.covariance) * units**2),
     )
 

@@ -205,7 +205,7 @@ class Ridge(Result):
                     (name, [*cells, effect])
                     for (name, cells), effect in zip(rows, figures, strict=True)
                 ],
-                titled(f"Ridge regression of {self.target}", self.dependent * has_errors),
+                titled(f"Ridge regression of {self.target}", self.dependent),
                 (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS_SHOWN_STRENGTH, *np.abs(self.effects)],
                 rest="features with small effects",
@@ -460,7 +460,7 @@ def ridge(
         None if noise is None else noise.deviations,
         release.schema,
         Estimate.of(release).deviations[at],
-        dependent=dependent(release),
+        dependent=dependent(release, sampling=noise is not None),
         below_noise=None if noise is None else noise.below_noise,
         terms=asked.names(path.columns) if asked.labels else (),
         formula_notes=asked.notes,

@@ -21,6 +21,7 @@ from dpcov.estimate.rounding import keeps_declared
 from dpcov.published import record
 from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
+from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -125,6 +126,8 @@ def facts(release: Release) -> Table:
         "resolution": _resolution(release),
         "made by": release.made_by(),
     }
+    if sentence := dependent(release, sampling=False):
+        found = {"each row": sentence} | found
     if release.not_released is not None:
         found["not released"] = release.not_released
     if release.group is not None:

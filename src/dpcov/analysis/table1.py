@@ -29,7 +29,7 @@ from dpcov.estimate import Estimate
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
-from dpcov.releases.persons import dependent, titled
+from dpcov.releases.persons import dependent, refuse_means, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -412,6 +412,8 @@ def table1(
         options = {"level": level, "sampling": sampling, "generator": generator}
         return _of_groups(release, by, **options)
     record.refuse(release.not_released)
+    if by is not None:
+        refuse_means(release, "A table by group")
     Estimate.required(release)
     found = group_figures(release, by, level, sampling, generator)
     covers = covers_of(release, sampling=sampling)
@@ -430,7 +432,7 @@ def table1(
         covers=covers,
         schema=release.schema,
         sentences=cautions(release, release.schema.encoded_columns),
-        dependent=dependent(release) if covers is not None and sampling else "",
+        dependent=dependent(release, sampling=covers is not None and sampling),
     )
 
 

@@ -13,6 +13,9 @@ Each rule defines a convex set, and the true moment is in the intersection of al
 projection onto the intersection can only reduce the error of an estimate. The projection costs no
 privacy, because the sets depend on the schema only. The linear equations also hold for the noise
 that is left, so dpcov applies them before it shrinks the eigenvalues.
+
+If a row is the mean of a person's rows, an indicator is a fraction. Only the second rule and the
+last rule then hold.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Structure:
 
     blocks : tuple of ndarray of int
         Positions of the indicators of each column. Empty if the products with t do not give the
-        sums of the indicators.
+        sums of the indicators, or if the indicators are fractions of a person's rows.
 
     units : ndarray, shape (d,)
         Factors u; 1 if the rows were not transformed.
@@ -114,14 +117,15 @@ class Structure:
         d, p = lattice.dimension, lattice.features
         owners = np.array([feature.column for feature in features])
         zero = np.zeros((d, d), bool)
-        zero[:p, :p] = (owners[:, None] == owners) & ~np.eye(p, dtype=bool)
+        if not schema.person_means:
+            zero[:p, :p] = (owners[:, None] == owners) & ~np.eye(p, dtype=bool)
         sure = np.ones(d, bool)
         sure[:p] = [feature.is_indicator for feature in features]
         units, centers, intercept = scales
         blocks, sums = [], []
         for name, positions in schema.indicators.items():
             at, column = np.array(positions), columns[name]
-            if intercept:
+            if intercept and not schema.person_means:
                 blocks.append(at)
             if isinstance(column, Categorical) and column.is_full:
                 total = np.zeros(d)
@@ -277,7 +281,7 @@ class Structure:
                     sums[..., block] = np.maximum(sums[..., block], -rows * self.centers[block])
             base = self.centers[:, None] * (sums + rows * self.centers / 2)[..., None, :]
             base += base.swapaxes(-2, -1).copy()
-            at = np.concatenate(self.blocks)
+            at = np.concatenate([np.empty(0, np.intp), *self.blocks])
             counts = self.units * (rows * self.centers + sums)
             near[..., at, at] = counts[..., at] - base[..., at, at]
             near[..., at, -1] = near[..., -1, at] = self.intercept * sums[..., at]

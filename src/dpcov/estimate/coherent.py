@@ -13,6 +13,9 @@ with these properties:
   nearest whole numbers.
 - The covariance is positive semidefinite.
 
+If a row is the mean of a person's rows, flags and levels are fractions. Their variances and
+covariances then do not follow from their means, so dpcov keeps the estimates within the bounds.
+
 The covariances also stay near the bounds of Frechet, which follow from the means: two rare flags
 cannot have a large negative correlation.
 
@@ -85,10 +88,15 @@ def coherent_moments(
     for column, at in positions_by_column(schema):
         if isinstance(column, Categorical):
             mean[at] = _shares(mean[at], noise[at] ** 2, full=column.is_full)
-            block = np.diag(mean[at]) - np.outer(mean[at], mean[at])
+            if schema.person_means:
+                block = _fractions(near[np.ix_(at, at)], mean[at], full=column.is_full)
+            else:
+                block = np.diag(mean[at]) - np.outer(mean[at], mean[at])
             levels.append(at)
         else:
-            mean[at], block = _number(column, mean[at], float(near[at[0], at[0]]))
+            variance = float(near[at[0], at[0]])
+            whole = not schema.person_means
+            mean[at], block = _number(column, mean[at], variance, whole=whole)
         blocks.append((at, block))
     if not _differs(near, blocks):
         return mean, near
@@ -139,7 +147,9 @@ def with_other(schema: Schema, mean: Vector, rows: Sequence[Row], *, deviation: 
         share = 1 - float(mean[at].sum())
         if isinstance(column, Categorical) and share > 1 - MIN_FULL_SUM:
             cells: list[Cell] = [None] * len(rows[0][1])
-            cells[0], cells[deviation] = share, math.sqrt(share * (1 - share))
+            cells[0] = share
+            if not schema.person_means:  # otherwise the deviation does not follow from the share
+                cells[deviation] = math.sqrt(share * (1 - share))
             found.insert(at[-1] + 1, (f"{name}={OTHER_LABEL}", cells))
     return found
 
@@ -289,7 +299,37 @@ def _shares(shares: Vector, variances: Vector, *, full: bool) -> Vector:
     return np.asarray(found / found.sum())
 
 
-def _number(column: Numeric, mean: Vector, variance: float) -> tuple[Vector, Matrix]:
+def _fractions(covariance: Matrix, mean: Vector, *, full: bool) -> Matrix:
+    """Return a possible covariance of the fractions of a person's rows at each level.
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (k, k)
+        Estimated covariance.
+
+    mean : ndarray, shape (k,)
+        Coherent means.
+
+    full : bool
+        True if the fractions of each person add up to 1.
+
+    Returns
+    -------
+    ndarray, shape (k, k)
+        Positive semidefinite covariance. If `full`, its rows add up to 0.
+
+    """
+    center = np.eye(len(mean)) - np.outer(mean, np.ones(len(mean))) * full
+    values, vectors = np.linalg.eigh(center @ covariance @ center.T)
+    found = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    possible = np.sqrt(mean * (1 - mean) / np.maximum(np.diag(found), MIN_DIVISOR))
+    factors = np.minimum(possible, 1.0)
+    return np.asarray(center @ (found * np.outer(factors, factors)) @ center.T)
+
+
+def _number(
+    column: Numeric, mean: Vector, variance: float, *, whole: bool = True
+) -> tuple[Vector, Matrix]:
     """Return the coherent mean of a number, with the variance or the block of its indicator.
 
     Parameters
@@ -303,6 +343,9 @@ def _number(column: Numeric, mean: Vector, variance: float) -> tuple[Vector, Mat
     variance : float
         Variance of the encoded number.
 
+    whole : bool, default True
+        False if a row is the mean of a person's rows, so that a flag or a count can be a fraction.
+
     Returns
     -------
     mean : ndarray, shape (1,) or (2,)
@@ -315,9 +358,9 @@ def _number(column: Numeric, mean: Vector, variance: float) -> tuple[Vector, Mat
     missing = float(np.clip(mean[1], 0.0, 1.0)) if len(mean) > 1 else 0.0
     own = float(np.clip(mean[0], missing - 1, 1 - missing))
     most = max(1 - missing - own * own, 0.0)  # a missing number is encoded as 0
-    least = _least_variance(column, own)
+    least = _least_variance(column, own) if whole else 0.0
     if column.missing == "level":  # missing and other cells alone have this variance
-        is_flag = column.reading == "flag"
+        is_flag = column.reading == "flag" and whole
         least = most if is_flag else own * own * missing / max(1 - missing, MIN_DIVISOR)
     least = min(least, most)
     variance = float(np.clip(variance, least, most))

@@ -285,8 +285,11 @@ def _set_blocks(release: Record, stack: Stack) -> None:
     """Replace the covariances of levels and flags that follow from their means.
 
     The estimates have the same covariances (`estimate.coherent`). The errors of these covariances
-    therefore follow from the errors of the means.
+    therefore follow from the errors of the means. The means of a person's rows do not have such
+    covariances.
     """
+    if release.schema.person_means:
+        return
     for column, at in positions_by_column(release.schema):
         means = stack.means[:, at]
         if isinstance(column, Categorical):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
 from dpcov.published.record import sums_of
+from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Guarantee
@@ -146,6 +147,7 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
         facts.insert(0, ("Which rows", group))
     if guarantee.unit.column is not None:
         text = f"dpcov uses at most {guarantee.unit.max_rows} rows of each person."
+        text = dependent(release, sampling=False) or text
         facts.insert(3, ("Rows per person", text))
     return facts
 

@@ -53,6 +53,7 @@ from dpcov.core.privacy import (
     Neighbors,
     PureDP,
     budget_from,
+    unit_document,
 )
 from dpcov.errors import BudgetExceededError, LedgerError
 
@@ -505,7 +506,7 @@ class Ledger:
             account = account_of(db, dataset)
             _check(account, guarantee, mu)
             amount = json.dumps(asdict(guarantee.budget) | {"mu": mu})
-            unit = json.dumps(asdict(guarantee.unit))
+            unit = json.dumps(unit_document(guarantee.unit))
             entry = (account.dataset, _now(), note, amount, guarantee.neighbors, unit)
             return insert(db, "entries", *entry)
 
