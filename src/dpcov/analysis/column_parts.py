@@ -25,8 +25,8 @@ import scipy
 from dpcov.analysis.intervals import INTERVAL_DRAWS
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares, nearest_table
 from dpcov.estimate.missing import has_gaps
+from dpcov.estimate.shares import OTHER_LABEL, nearest_shares, nearest_table
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import with_other
+from dpcov.estimate.shares import with_other
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
@@ -182,7 +182,7 @@ class _Columns:
 )
 def columns(release: Release, *, generator: np.random.Generator | None = None) -> Found:
     """Return the means and standard deviations of all columns with their intervals."""
-    record.refuse(record.means_reason(release))
+    record.refuse(release.reasons.means)
     found = _Columns.of(release, generator)
     return Found([found.table(release)], facts_of(release) | found.facts())
 
@@ -195,7 +195,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
 
     A release of sums has no covariances, so the result has the means and standard deviations only.
     """
-    if record.sums_of(release) is None:
+    if release.sums_alone is None:
         Estimate.required(release)
     columns = _Columns.of(release, generator)
     means, facts = columns.table(release), facts_of(release) | columns.facts()

@@ -39,7 +39,7 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Cell, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL
+from dpcov.estimate.shares import OTHER_LABEL
 from dpcov.published import record
 from dpcov.releases.persons import dependent, titled
 

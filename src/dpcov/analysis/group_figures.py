@@ -24,7 +24,7 @@ from dpcov.analysis.intervals import several_intervals, shown_unasked
 from dpcov.analysis.statistics import Means
 from dpcov.core.entropy import reading_generator
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares
+from dpcov.estimate.shares import OTHER_LABEL, nearest_shares
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
 if TYPE_CHECKING:

@@ -321,7 +321,7 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    return record.knows_noise(release) and len(release.columns) <= MAX_DEFAULT_FEATURES
+    return release.knows_noise and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -390,7 +390,7 @@ def several_intervals(
     draws = reading_generator(generator)
     asked = [statistic_named(statistic) for statistic in statistics]
     if not all(getattr(one, "of_columns", False) for one in asked):
-        record.refuse(record.matrix_reason(release))
+        record.refuse(release.reasons.matrix)
     if for_clipped_rows:
         ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
     else:

@@ -8,7 +8,6 @@ import numpy as np
 
 from dpcov.analysis.below_noise import too_uncertain
 from dpcov.estimate import Estimate
-from dpcov.published import record
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Vector
@@ -58,7 +57,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     ()
 
     """
-    if record.sums_of(release) is None and (reason := record.directions_reason(release)):
+    if release.sums_alone is None and (reason := release.reasons.directions):
         return (reason,)
     if not release.has_intercept:
         return ()
@@ -68,7 +67,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
             "The number of rows is below the noise level: none is left, so means and covariances "
             "say nothing.",
         )
-    if not record.knows_noise(release):
+    if not release.knows_noise:
         return ()
     estimate = Estimate.of(release)
     of_count, of_means = estimate.noise_deviations
@@ -99,7 +98,7 @@ def means_below_noise(release: Release) -> Booleans | None:
 
     The result is None if the release has no noise distribution.
     """
-    if not record.knows_noise(release):
+    if not release.knows_noise:
         return None
     if release.count() <= 0:
         return np.ones(len(release.columns), np.bool_)

@@ -629,7 +629,7 @@ def ols(
         raise ReleaseError(INTERCEPT_MESSAGE)
     target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
-    record.refuse(record.directions_reason(release))
+    record.refuse(release.reasons.directions)
     estimate = Estimate.of(release)
     if not has_gaps(release.schema):
         Estimate.required(release)

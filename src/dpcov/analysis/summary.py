@@ -18,7 +18,6 @@ from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.estimate import Estimate
 from dpcov.estimate.rounding import keeps_declared
-from dpcov.published import record
 from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
 
@@ -88,7 +87,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
 
 def _means_below(release: Release) -> list[str] | None:
     """Return the features whose means are below the noise level, or None if this is unknown."""
-    flagged = None if record.means_reason(release) is not None else means_below_noise(release)
+    flagged = None if release.reasons.means is not None else means_below_noise(release)
     if flagged is None:
         return None
     return [name for name, below in zip(release.columns, flagged, strict=True) if below]

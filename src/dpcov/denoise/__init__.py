@@ -120,7 +120,7 @@ def second_moment(release: Record) -> Matrix:
         The release contains no matrix.
 
     """
-    record.refuse(record.matrix_reason(release))
+    record.refuse(release.reasons.matrix)
     return release.noisy() if (found := _remembered(release)) is None else found
 
 

@@ -17,10 +17,9 @@ from dpcov.core.entropy import reading_generator
 from dpcov.denoise import denoise, second_moment
 from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.projection import positive
-from dpcov.denoise.structure import Structure
+from dpcov.denoise.structure import Structure, coherent_moments
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate import missing
-from dpcov.estimate.coherent import coherent_moments
 from dpcov.estimate.errors import (
     ERROR_DRAWS,
     MIN_DIRECTION_SNR,
@@ -105,7 +104,7 @@ class Estimate:
             The denoised matrix is 0.
 
         """
-        published.refuse(published.directions_reason(release))
+        published.refuse(release.reasons.directions)
         found = cls.of(release)
         moment = found.second_moment
         matrix = found.coherent[1] if release.has_intercept else moment
@@ -125,7 +124,7 @@ class Estimate:
     def has_count(self) -> bool:
         """True if the release contains the number of rows, either exactly or with noise."""
         known = self.record.row_count is not None or self.record.find(NoisyCount) is not None
-        return known or published.means_reason(self.record) is None
+        return known or self.record.reasons.means is None
 
     @property
     def count_deviation(self) -> float | None:
@@ -191,7 +190,7 @@ class Estimate:
         It is `second_moment`, or the second moment of uncorrelated features if the release holds
         sums in place of a matrix.
         """
-        if (sums := published.sums_of(self.record)) is None:
+        if (sums := self.record.sums_alone) is None:
             return self.second_moment
         return moment_of_sums(self.record, sums, None if self.record.denoise == "none" else 0.0)
 
@@ -203,7 +202,7 @@ class Estimate:
         release holds sums, only the variances describe the table.
         """
         record = self.record
-        published.refuse(published.means_reason(record))
+        published.refuse(record.reasons.means)
         moment, gaps = self.moment, missing.has_gaps(record.schema)
         if gaps:
             moment = self.complete(self.counted(moment))
@@ -327,7 +326,7 @@ class Estimate:
             The release has no intercept, and the midpoint of some bounds is not 0.
 
         """
-        published.refuse(published.directions_reason(self.record))
+        published.refuse(self.record.reasons.directions)
         if self.record.has_intercept:
             means = self.means / self.scales
             return self.covariance + np.outer(means, means)
@@ -386,7 +385,7 @@ class Estimate:
     def missing_shares(self) -> dict[str, float]:
         """Fraction of rows in which each column with missingness indicators is missing."""
         record = self.record
-        if not missing.has_gaps(record.schema) or published.means_reason(record) is not None:
+        if not missing.has_gaps(record.schema) or record.reasons.means is not None:
             return {}
         shares = 1 - np.diag(self.rows) / self.count
         names = [record.schema.features[j].name for j in record.schema.missing_columns]
@@ -555,8 +554,8 @@ class Estimate:
             The release has no noise distribution.
 
         """
-        if published.sums_of(self.record) is None:
-            published.refuse(published.law_reason(self.record))
+        if self.record.sums_alone is None:
+            published.refuse(self.record.reasons.law)
             center = self.noisy if alone else self.center
             size = number_of_errors(center, draws)
             found = self._errors(center, generator, size, alone=alone)
@@ -582,8 +581,8 @@ class Estimate:
         self, generator: np.random.Generator, draws: int, *, alone: bool
     ) -> SumsErrors:
         """Return errors of means and variances only, without sampling errors."""
-        record, sums = self.record, published.sums_of(self.record)
-        published.refuse(published.means_reason(record))
+        record, sums = self.record, self.record.sums_alone
+        published.refuse(record.reasons.means)
         assert sums is not None  # noqa: S101  for type checkers; `errors` has checked it
         # A variance below the standard deviation of its noise cannot be distinguished from 0.
         least = MIN_DIRECTION_SNR * sums.noise.standard_deviation * record.lattice.step**2

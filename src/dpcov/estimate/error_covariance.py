@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.core.entropy import reading_generator
+from dpcov.denoise.structure import positions_by_column
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import positions_by_column
 from dpcov.estimate.errors import MAX_BATCH_ENTRIES
 from dpcov.estimate.missing import DERIVATIVE_STEP
 from dpcov.estimate.moments import Stack, first_order
@@ -248,7 +248,7 @@ def _figures(estimate: Estimate, at: Sequence[int], matrices: Array) -> Array:
 def _set_blocks(release: Record, stack: Stack) -> None:
     """Replace the covariances of levels and flags that follow from their means.
 
-    The estimates have the same covariances (`estimate.coherent`). The errors of these covariances
+    The estimates have the same covariances (`denoise.structure`). The errors of these covariances
     therefore follow from the errors of the means.
     """
     for column, at in positions_by_column(release.schema):

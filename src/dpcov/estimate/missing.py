@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.samplers.weighted import WeightedSum
-from dpcov.published import record
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Integers, Matrix, Vector
@@ -226,7 +225,7 @@ def least_rows(release: Record) -> float:
         Number of rows, at least 1.
 
     """
-    law, sums = release.noise, record.sums_of(release)
+    law, sums = release.noise, release.sums_alone
     if law is not None:
         variance = law.diagonal_variance
     elif sums is not None:
