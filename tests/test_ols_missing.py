@@ -9,8 +9,8 @@ import pytest
 import dpcov
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.errors import Stack
 from dpcov.estimate.missing import rows_of_pairs
-from dpcov.estimate.moments import Stack
 from dpcov.rows.schema import Schema
 
 ROWS = 2000

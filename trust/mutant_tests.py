@@ -383,9 +383,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_plausible_moments_of_mapped_rows_move_with_the_count_as_their_own_moment_does",
         "tests/test_norm_histogram.py::test_intervals_know_of_the_clip_and_without_the_counts_they_do_not",
         "tests/test_missing.py::test_intervals_cover_the_available_case_figures",
-    ),
-    "src/dpcov/estimate/sampling.py": (
-        "tests/test_plausible.py",
         "tests/test_missing.py::test_sampling_errors_keep_cells_that_are_missing_at_nothing",
     ),
     "src/dpcov/analysis/intervals.py": (

@@ -34,9 +34,8 @@ from dpcov.core.show.table import (
     square_columns,
     triangle,
 )
-from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, positive
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.persons import dependent, titled
@@ -64,6 +63,7 @@ MAX_LISTED_PAIRS = 105
 UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
 # Largest number of features with figures in the cells of a heatmap. More do not fit.
 MAX_WRITTEN_FEATURES = 12
+PAIRS_TITLE = "Pairs, strongest first"
 # Largest number of features with optimal leaf order, which is slow for more features.
 MAX_ORDERED_FEATURES = 400
 
@@ -213,7 +213,7 @@ def pairs(
     return Table(
         ("", *kinds, *marked),
         rows,
-        "Pairs, strongest first",
+        PAIRS_TITLE,
         (*(form for _, form in kinds.values()), *marked),
         beyond=len(order) - len(shown),
         rest="pairs",
@@ -343,7 +343,8 @@ def correlations_below_noise(release: Release, found: CorrelationErrors | None) 
 
 def facts_of(release: Release) -> dict[str, Any]:
     """Return the names, the count and the means, which accompany a matrix in JSON."""
-    return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
+    means = Estimate.of(release).means
+    return {"columns": release.columns, "count": release.number_of_rows, "mean": means.copy()}
 
 
 def _root_mean_square(values: Matrix) -> float:
@@ -569,28 +570,30 @@ def correlations(
 
     If `truth` is given, the intervals include the privacy noise only.
     """
-    estimate = Estimate.of(release)
-    names, matrix = release.columns, estimate.correlation
+    facts, estimate = facts_of(release), Estimate.of(release)
+    matrix, hidden = estimate.correlation, estimate.hides_correlations
+    title = titled(PAIRS_TITLE, dependent(release))
     noise = found = None
     if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
         errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
         noise = _errors(release, errors)
-    facts, file = _in_full(release, matrix, noise, found)
-    if estimate.hides_correlations:
+    more, file = _in_full(release, matrix, noise, found)
+    facts |= more
+    if hidden:
         return Found([], facts, file)
-    kinds, notes, persons = {"private": (matrix, "{:.3f}")}, list[str](), ""
+    kinds, notes = {"private": (matrix, "{:.3f}")}, list[str]()
     if noise is not None and found is not None:
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
         notes = [found.covering, *noise.sentence(), *found.cautions]
-        persons = dependent(release) * both
     if truth is not None:
         away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
-    whole = triangle("Private correlations", names, matrix)
+    whole = triangle("Private correlations", release.columns, matrix)
     listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
-    listed = replace(listed, title=titled(listed.title, persons))
+    if noise is not None and both:
+        listed = replace(listed, title=title)
     return Found([whole, listed] if whole else [listed], facts, file)
 
 
@@ -600,7 +603,7 @@ def _in_full(
     """Return all figures twice: as a dictionary for JSON, and as a table for other files."""
     ends = {} if found is None else {"lower": found.low, "upper": found.high}
     below = correlations_below_noise(release, noise)
-    facts = facts_of(release) | {
+    facts = {
         "correlation": matrix,
         "lower": ends.get("lower"),
         "upper": ends.get("upper"),

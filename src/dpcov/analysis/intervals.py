@@ -26,7 +26,6 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.moments import first_order
 from dpcov.published import record
 from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.persons import dependent, titled
@@ -391,12 +390,13 @@ def several_intervals(
     asked = [statistic_named(statistic) for statistic in statistics]
     if not all(getattr(one, "of_columns", False) for one in asked):
         record.refuse(release.reasons.matrix)
+    notes = _said(release, level, for_clipped_rows)
     if for_clipped_rows:
         ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
     else:
         found = stated(release, asked, sampling, draws)
         ends = [(*one.interval(level), one.below_noise) for one in found]
-    return _with_notes(release, asked, ends, level, sampling, for_clipped_rows)
+    return _with_notes(release, asked, ends, level, sampling, notes, for_clipped_rows)
 
 
 def _with_notes(
@@ -405,15 +405,16 @@ def _with_notes(
     ends: Sequence[tuple[Array, Array, Booleans, Booleans]],
     level: float,
     sampling: bool,
+    notes: tuple[str, ...],
     for_clipped_rows: bool = False,
 ) -> list[Intervals]:
     """Return intervals with the sentences that belong to them.
 
     The parameter `ends` contains the lower and upper ends, and the flags for trust and for the
-    noise level.
+    noise level. The parameter `notes` contains the sentences of `_said`.
     """
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
-    notes, persons = _said(release, level, for_clipped_rows), dependent(release) * sampling
+    persons = dependent(release) * sampling
     unknown = release.clipped and release.lengths is None
     made = []
     for statistic, (*parts, below) in zip(statistics, ends, strict=True):
@@ -426,7 +427,7 @@ def _with_notes(
     return made
 
 
-def _said(release: Release, level: float, for_clipped_rows: bool) -> tuple[str, ...]:
+def _said(release: Release, level: float, for_clipped_rows: bool = False) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
     estimate = Estimate.of(release)
     notes = estimate.assumptions + ((ROUNDING_NOTE,) if estimate.is_mostly_rounding else ())
@@ -449,9 +450,10 @@ def stated_intervals(
     generator: np.random.Generator | None,
 ) -> tuple[Stated, Intervals]:
     """Return a statistic with its standard deviations and its intervals, from one simulation."""
+    notes = _said(release, level)
     (found,) = stated(release, [statistic], sampling, reading_generator(generator))
     ends = [(*found.interval(level), found.below_noise)]
-    return found, _with_notes(release, [statistic], ends, level, sampling)[0]
+    return found, _with_notes(release, [statistic], ends, level, sampling, notes)[0]
 
 
 def stated(
@@ -459,12 +461,13 @@ def stated(
 ) -> list[Stated]:
     """Compute statistics of the estimate and their first-order errors."""
     estimate = Estimate.of(release)
+    blind = estimate.hides_norms
     truths = estimate.errors(sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
-    for kept, whole, more in truths.parts():
-        for one in found:
-            one.add(kept, whole, more if sampling else None)
-    return [one.stated() for one in found]
+    for batch in truths.effects([partial(one.values, release) for one in statistics]):
+        for slopes, effects in zip(found, batch, strict=True):
+            slopes.add(*effects)
+    return [one.stated(blind=blind) for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,27 +520,22 @@ class _Slopes:
     """Sums of squares of the first-order effects of simulated errors on a statistic."""
 
     def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
-        self._release, self._statistic, self._matrix = release, statistic, center
+        self._release, self._statistic = release, statistic
         self._values = statistic.values(release, center[None])[0]
         self._noise: Array | float = 0.0
         self._squares, self._whole, self._count = 0.0, 0.0, 0
 
-    def add(self, kept: Array, whole: Array, sampling: Array | None = None) -> None:
-        """Add a batch of noise errors, the same errors without limits, and sampling errors."""
-        noise, more = self._moves(kept), 0.0 if sampling is None else self._moves(sampling)
+    def add(self, noise: Array, whole: Array, sampling: Array | float) -> None:
+        """Add the effects of noise, of noise without limits, and of sampling for a batch."""
         self._noise += np.sum(noise**2, axis=0)
-        self._squares += np.sum((noise + more) ** 2, axis=0)
-        self._whole += np.sum((self._moves(whole) + more) ** 2, axis=0)
-        self._count += len(kept)
+        self._squares += np.sum((noise + sampling) ** 2, axis=0)
+        self._whole += np.sum((whole + sampling) ** 2, axis=0)
+        self._count += len(noise)
 
-    def _moves(self, errors: Array) -> Array:
-        values = partial(self._statistic.values, self._release)
-        return first_order(values, self._matrix, errors)
-
-    def stated(self) -> Stated:
+    def stated(self, *, blind: bool) -> Stated:
+        """Return the statistic with its errors. They are not trusted if nothing shows the norms."""
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
-        blind = Estimate.of(self._release).hides_norms
         most = np.maximum(MAX_ERROR_RATIO * deviations, MAX_ERROR_FRACTION * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)

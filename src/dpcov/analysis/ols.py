@@ -29,8 +29,8 @@ from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.errors import Stack
 from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
-from dpcov.estimate.moments import Stack
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
@@ -932,7 +932,7 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = Estimate.of(release).sampling_errors(SAMPLING_DRAWS, generator)
+    errors = Estimate.of(release).row_model.errors(SAMPLING_DRAWS, generator)
     moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )

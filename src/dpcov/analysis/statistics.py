@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate.moments import Stack
+from dpcov.estimate.errors import Stack
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans

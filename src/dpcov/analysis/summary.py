@@ -17,7 +17,7 @@ from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.estimate import Estimate
-from dpcov.estimate.rounding import keeps_declared
+from dpcov.estimate.errors import keeps_declared
 from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
 

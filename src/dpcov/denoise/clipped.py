@@ -4,11 +4,7 @@ The norm histogram estimates two totals (`NormHistogram`): T1, the norm that cli
 all rows together, and T2, the squared norm. It does not show the directions of the loss.
 
 The estimate assumes that the lost second moment has the shape of the estimated centered second
-moment. The true loss can differ from this shape:
-
-- Along a single column, the loss can be larger or smaller than its fraction of T2. The standard
-  deviation of this difference is set by `COLUMN_LOSS_RELATIVE_SD`.
-- All of T1 can lie on one side of a mean, which shifts the mean.
+moment. The true loss can differ from this shape (`estimate.errors.ClippingErrors`).
 
 The mechanism uses the same model when it chooses the clipping radius.
 """
@@ -51,16 +47,27 @@ class ClippingBias:
         Estimated second moment of the transformed rows. The lost second moment has the shape of
         the centered part of this matrix.
 
+    Attributes
+    ----------
+    shape : ndarray, shape (p, p)
+        Shape of the lost second moment, with trace 1 or 0.
+
+    squared_norm : ClippingLoss
+        Total T2 of the lost squared norms.
+
+    norm : ClippingLoss
+        Total T1 of the lost norms.
+
     """
 
     def __init__(self, release: Record, moment: Matrix) -> None:
         self._release = release
-        self._p, self._d = release.lattice.features, release.lattice.dimension
-        self._shape, self._total_variance = _shape(moment, self._p)
-        self._squared_norm = self._norm = ClippingLoss(0.0, 0.0)
+        self._p = release.lattice.features
+        self.shape, self._total_variance = _shape(moment, self._p)
+        self.squared_norm = self.norm = ClippingLoss(0.0, 0.0)
         if release.lengths is not None:
-            self._squared_norm = release.lengths.squared_norm_loss(release.lattice.radius)
-            self._norm = release.lengths.norm_loss(release.lattice.radius)
+            self.squared_norm = release.lengths.squared_norm_loss(release.lattice.radius)
+            self.norm = release.lengths.norm_loss(release.lattice.radius)
 
     @classmethod
     def of(cls, release: Record, moment: Matrix) -> ClippingBias:
@@ -118,94 +125,25 @@ class ClippingBias:
             Bound on the shift of any mean, in standard deviations of its column.
 
         """
-        release = self._release
-        if release.lengths is None or min(self._total_variance, release.count()) <= 0:
+        release, rows = self._release, self._release.number_of_rows or 0.0
+        if release.lengths is None or min(self._total_variance, rows) <= 0:
             return math.inf, math.inf
         squared, norm = release.lengths.loss_upper_bounds(release.lattice.radius, confidence)
         linear_map = np.eye(self._p) if release.linear_map is None else release.linear_map
         inverse = np.linalg.inv(linear_map)
         # Variances of the columns, as fractions of the total variance of the transformed rows.
-        variances = np.sum(inverse @ self._shape * inverse, axis=1)
+        variances = np.sum(inverse @ self.shape * inverse, axis=1)
         varies = variances > 0
         farthest = np.max(np.sum(inverse**2, axis=1)[varies] / variances[varies])
-        of_mean = norm * math.sqrt(farthest / (self._total_variance * release.count()))
+        of_mean = norm * math.sqrt(farthest / (self._total_variance * rows))
         return squared / self._total_variance, of_mean
 
     def expected(self) -> Matrix:
         """Return the estimated bias as a matrix of shape (d, d), in units of the second moment."""
-        return self._in_shape(self._squared_norm.estimate)
-
-    def draw_total_error(self, generator: np.random.Generator) -> Matrix:
-        """Draw the difference between the true total loss and its estimate.
-
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Difference, in the shape of the estimated bias.
-
-        """
-        if self._release.lengths is None:
-            return self._in_shape(0.0)
-        return self._in_shape(self._squared_norm.standard_deviation * generator.standard_normal())
-
-    def _in_shape(self, squared: float) -> Matrix:
-        """Return a loss of this squared norm in the shape of the moment; the sums lose nothing."""
-        loss = np.zeros((self._d, self._d))
-        loss[: self._p, : self._p] = squared * self._shape
+        order = self._release.lattice.dimension
+        loss = np.zeros((order, order))  # the sums lose nothing
+        loss[: self._p, : self._p] = self.squared_norm.estimate * self.shape
         return loss
-
-    def draw_shape_error(self, generator: np.random.Generator) -> Matrix:
-        """Draw the difference between the true bias and a bias in the shape of the moment.
-
-        Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j.
-        Along u, the second moment loses a random multiple of T2 u u', and the sums lose a random
-        multiple of T1 t u. All multiples are normal with mean 0.
-
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray, shape (d, d)
-            Difference, for the second moment of the transformed rows.
-
-        """
-        p, missing = self._p, np.zeros((self._d, self._d))
-        if self._release.lengths is None:
-            return missing
-        along = _column_directions(self._release)
-        own, side = generator.standard_normal((2, p)) / np.sqrt(p)
-        size = COLUMN_LOSS_RELATIVE_SD * self._squared_norm.root_mean_square
-        missing[:p, :p] = size * (along * own) @ along.T
-        if self._d > p:
-            lost = self._release.intercept() * self._norm.root_mean_square * along @ side
-            missing[:p, -1] = missing[-1, :p] = lost
-        return missing
-
-    def variances(self, basis: Matrix) -> Matrix:
-        """Compute the variances of the entries of `draw_shape_error` between features.
-
-        Parameters
-        ----------
-        basis : ndarray, shape (p, q)
-            Orthonormal directions of the transformed features.
-
-        Returns
-        -------
-        ndarray, shape (q, q)
-            Variances of the entries in this basis.
-
-        """
-        squares = (basis.T @ _column_directions(self._release)) ** 2
-        size = COLUMN_LOSS_RELATIVE_SD * self._squared_norm.root_mean_square
-        return np.asarray(size**2 / self._p * squares @ squares.T)
 
 
 def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
@@ -244,10 +182,3 @@ def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
 def _short(number: float) -> str:
     """Return a number with two significant digits, never with an exponent."""
     return f"{float(f'{number:.2g}'):,.12g}"
-
-
-def _column_directions(release: Record) -> Matrix:
-    """Return unit vectors of the table's columns among the transformed features, shape (p, p)."""
-    if release.linear_map is None:
-        return np.eye(release.lattice.features)
-    return np.asarray(release.linear_map / np.linalg.norm(release.linear_map, axis=0))

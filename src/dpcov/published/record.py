@@ -221,8 +221,14 @@ class Facts:
         Number of rows if it is public. It is public under replace-one, if the release protects rows
         without weights.
 
+    noisy_count : NoisyCount or None
+        Number of rows that was published with noise, apart from the matrix.
+
     best_count : CountEstimate or None
         Estimate of a private number of rows, or None if the matrix alone has the number.
+
+    number_of_rows : float or None
+        Result of `count`, or None if the release contains no number of rows.
 
     reasons : Reasons
         Reasons why the release does not hold some figures.
@@ -243,7 +249,9 @@ class Facts:
     has_intercept: bool
     clipped: bool
     row_count: int | None
+    noisy_count: NoisyCount | None
     best_count: CountEstimate | None
+    number_of_rows: float | None
     reasons: Reasons
     columns: tuple[str, ...]
     """Names of the p features, without the indicators of missing cells."""
@@ -294,6 +302,7 @@ class Record(Facts):
             shift=0 if matrix is None else matrix.shift,
             noise=None if noisy is None else noisy.noise,
             lengths=self.find(NormHistogram),
+            noisy_count=self.find(NoisyCount),
             sums_alone=sums,
             knows_noise=noisy is not None or sums is not None,
             lattice=lattice,
@@ -305,8 +314,8 @@ class Record(Facts):
             columns=tuple(feature.name for feature in self.schema.variables),
         )
         self._set(clipped=_is_clipped(self), best_count=CountEstimate.of(self))
-        reasons = Reasons.of(self)
-        self._set(reasons=reasons, not_released=reasons.moments)
+        self._set(reasons=Reasons.of(self))
+        self._set(not_released=self.reasons.moments, number_of_rows=_row_count(self))
 
     def _set(self, **facts: Any) -> None:
         """Set attributes of this frozen object."""
@@ -492,7 +501,7 @@ class Record(Facts):
         if self.linear_map is None:
             return matrix
         shift = None if self.center is None else -self.linear_map @ self.center / self.intercept()
-        return _congruent(self.linear_map, shift, matrix)
+        return congruent(affine(self.linear_map, shift, self.lattice.dimension), matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
         """Convert second moments of transformed rows to encoded rows.
@@ -523,7 +532,8 @@ class Record(Facts):
         if self.linear_map is None:
             return matrix
         shift = None if self.center is None else self.center / self.intercept()
-        return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), shift, matrix)
+        back = np.asarray(np.linalg.inv(self.linear_map), np.float64)
+        return congruent(affine(back, shift, self.lattice.dimension), matrix)
 
     def intercept(self) -> float:
         """Return the constant t that dpcov appends to each encoded row.
@@ -580,13 +590,9 @@ class Record(Facts):
         True
 
         """
-        if self.row_count is not None:
-            return float(self.row_count)
-        if self.best_count is not None:
-            return max(0.0, self.best_count.value)
-        refuse(self.reasons.count)
-        corner = self.noisy()[-1, -1]
-        return max(0.0, float(corner / self.intercept() ** 2))
+        if self.number_of_rows is None:
+            raise NotReleasedError(self.reasons.count)
+        return self.number_of_rows
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Self:
         """Return the same release with another denoised matrix.
@@ -631,8 +637,20 @@ def _is_clipped(release: Record) -> bool:
     return release.lattice.radius < longest * (1 - 1e-9)
 
 
-def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
-    """Return A M A' for the map A from (z, t) to (L z + shift t, t).
+def _row_count(release: Record) -> float | None:
+    """Return the exact or estimated number of rows, or None if it is not released."""
+    if release.row_count is not None:
+        return float(release.row_count)
+    if release.best_count is not None:
+        return max(0.0, release.best_count.value)
+    if release.reasons.count is not None or release.published is None:
+        return None
+    entry = float(release.published[-1, -1]) * (2.0**release.shift * release.lattice.step**2)
+    return max(0.0, entry / release.lattice.intercept_size**2)  # no map changes this entry
+
+
+def affine(linear_map: Matrix, shift: Vector | None, order: int) -> Matrix:
+    """Return the matrix A of the map from (z, t) to (L z + shift t, t).
 
     Parameters
     ----------
@@ -642,19 +660,24 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
     shift : ndarray, shape (p,), or None
         Shift in units of the intercept; None for 0.
 
-    matrix : ndarray, shape (..., d, d)
-        Second moments M.
+    order : int
+        Order d of the second moments.
 
     Returns
     -------
-    ndarray, shape (..., d, d)
-        Second moments of the mapped rows.
+    ndarray, shape (d, d)
+        Matrix A.
 
     """
-    whole = np.eye(matrix.shape[-1])
+    whole = np.eye(order)
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
         whole[: len(linear_map), -1] = shift
+    return whole
+
+
+def congruent(whole: Matrix, matrix: Matrix) -> Matrix:
+    """Return A M A', the second moments M of rows that the map A changed, shape (..., d, d)."""
     image = whole @ matrix @ whole.T
     return (image + image.swapaxes(-2, -1)) / 2
 
@@ -676,11 +699,15 @@ class CountEstimate:
     deviation : float
         Standard deviation of the noise in `value`, in rows.
 
+    row_units : int
+        Integer that represents one row in the published count.
+
     """
 
     value: float
     of_corner: float
     deviation: float
+    row_units: int = 1
 
     @classmethod
     def of(cls, release: Record) -> CountEstimate | None:
@@ -716,10 +743,10 @@ class CountEstimate:
         unit = units_per_row(release.schema)
         own, alone = noisy.noise.standard_deviation / unit, noisy.value / unit
         if other == math.inf:
-            return cls(alone, 0.0, own)
+            return cls(alone, 0.0, own, unit)
         weight = 1 / (1 + (other / own) ** 2)
         value = weight * corner + (1 - weight) * alone
-        return cls(value, weight, own * other / math.hypot(own, other))
+        return cls(value, weight, own * other / math.hypot(own, other), unit)
 
 
 def refuse(reason: str | None) -> None:
