@@ -25,8 +25,8 @@ from dpcov.analysis.intervals import (
     _Simulation,
     _Slopes,
     stated,
+    statistic_named,
 )
-from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.estimate import Estimate

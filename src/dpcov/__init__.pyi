@@ -9,6 +9,9 @@ from dpcov.analysis.correlation import nearest_correlation as nearest_correlatio
 from dpcov.analysis.correlation import partial_correlations as partial_correlations
 from dpcov.analysis.crosstab import crosstab as crosstab
 from dpcov.analysis.discriminant import lda as lda
+from dpcov.analysis.intervals import coefficients as coefficients
+from dpcov.analysis.intervals import eigenvalues as eigenvalues
+from dpcov.analysis.intervals import explained_variance as explained_variance
 from dpcov.analysis.intervals import intervals as intervals
 from dpcov.analysis.intervals import several_intervals as several_intervals
 from dpcov.analysis.noise_warnings import noise_warnings as noise_warnings
@@ -20,9 +23,6 @@ from dpcov.analysis.precision import precision_alpha as precision_alpha
 from dpcov.analysis.ridge import ridge as ridge
 from dpcov.analysis.ridge import ridge_error_bound as ridge_error_bound
 from dpcov.analysis.ridge import ridge_path as ridge_path
-from dpcov.analysis.statistics import coefficients as coefficients
-from dpcov.analysis.statistics import eigenvalues as eigenvalues
-from dpcov.analysis.statistics import explained_variance as explained_variance
 from dpcov.analysis.synthetic import sample as sample
 from dpcov.analysis.table1 import table1 as table1
 from dpcov.api import release as release

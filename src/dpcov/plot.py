@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import below_noise
 from dpcov.analysis.correlation import MAX_WRITTEN_FEATURES, clustered_order, clusters
+from dpcov.analysis.intervals import below_noise
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.core.installing import installing
@@ -83,7 +83,7 @@ def heatmap(
     below : ndarray of bool, shape (p, p), optional
         Correlations below the noise level. The plot leaves them blank and shows the number in
         brackets, and they form no groups. By default `noise` decides by the rule of
-        `dpcov.analysis.below_noise`. Without both, no correlation is below the noise level.
+        `dpcov.analysis.intervals`. Without both, no correlation is below the noise level.
 
     Returns
     -------

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import (
-    CONFIDENCE_LEVEL,
-    RULE_TEXT,
-    UNKNOWN_ERROR_MESSAGE,
-    below_noise,
-    flags,
-    sentence,
-)
 from dpcov.analysis.declared import Option, command, section
 from dpcov.analysis.features import chosen, names_of, position
-from dpcov.analysis.intervals import shown_unasked, stated, stated_intervals
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    FLAG_TEXT,
+    RULE_TEXT,
+    UNKNOWN_ERROR_MESSAGE,
+    Correlations,
+    OneCorrelation,
+    below_noise,
+    sentence,
+    shown_unasked,
+    stated,
+    stated_intervals,
+)
 from dpcov.analysis.normal_equations import solve
-from dpcov.analysis.statistics import Correlations, OneCorrelation
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.frames import frame
@@ -206,7 +209,7 @@ def pairs(
     i, j = i[shown], j[shown]
     labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
     rows = rows_of(labels, *(figure[i, j] for figure, _ in kinds.values()))
-    marks = [] if below is None else flags(below[i, j])
+    marks = [] if below is None else [FLAG_TEXT * one for one in below[i, j].tolist()]
     marked = [""] if any(marks) else []
     if marked:
         rows = [(name, [*cells, mark]) for (name, cells), mark in zip(rows, marks, strict=True)]
@@ -572,20 +575,20 @@ def correlations(
     """
     facts, estimate = facts_of(release), Estimate.of(release)
     matrix, hidden = estimate.correlation, estimate.hides_correlations
-    title = titled(PAIRS_TITLE, dependent(release))
+    title, notes = titled(PAIRS_TITLE, dependent(release)), list[str]()
     noise = found = None
     if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
         errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
+        notes += found.sentences("correlations")
         noise = _errors(release, errors)
     more, file = _in_full(release, matrix, noise, found)
     facts |= more
     if hidden:
         return Found([], facts, file)
-    kinds, notes = {"private": (matrix, "{:.3f}")}, list[str]()
-    if noise is not None and found is not None:
+    kinds = {"private": (matrix, "{:.3f}")}
+    if found is not None:
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
-        notes = [found.covering, *noise.sentence(), *found.cautions]
     if truth is not None:
         away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}

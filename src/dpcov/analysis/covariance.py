@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command, section
-from dpcov.analysis.intervals import several_intervals, shown_unasked
-from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    flags,
+    means_below_noise,
+    several_intervals,
+    shown_unasked,
+)
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
 from dpcov.estimate import Estimate
@@ -23,8 +28,7 @@ from dpcov.releases.dates import length, shown
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.analysis.intervals import Covers
-    from dpcov.analysis.statistics import Name, Statistic
+    from dpcov.analysis.intervals import Covers, Name, Statistic
     from dpcov.core.arrays import Array, Booleans, Vector
     from dpcov.rows.schema import Schema
 
@@ -77,7 +81,7 @@ def _lengths(schema: Schema, name: str, values: list[float]) -> list[Cell]:
     return [length(schema, name, value) for value in values]
 
 
-# A new figure of the columns needs one entry here. Its statistic is in `analysis.statistics`.
+# A new figure of the columns needs one entry here. Its statistic is in `analysis.intervals`.
 FIGURES = (
     Figure("mean", Release.mean, "mean", shown, "{:.5g}"),
     Figure("standard deviation", _deviations, "variance", _lengths, "{:.4g}", np.sqrt),

@@ -7,12 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import (
-    CONFIDENCE_LEVEL,
-    FLAG_TEXT,
-    below_noise,
-    too_uncertain,
-)
 from dpcov.analysis.column_parts import (
     Columns,
     Ends,
@@ -24,6 +18,12 @@ from dpcov.analysis.column_parts import (
     joint_errors,
 )
 from dpcov.analysis.declared import Option, command
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    FLAG_TEXT,
+    below_noise,
+    too_uncertain,
+)
 from dpcov.analysis.table_texts import (
     FLAG_SIGN,
     cautions,

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import sentence_of_names
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
-from dpcov.analysis.intervals import stated
+from dpcov.analysis.intervals import FitFigures, sentence_of_names, stated
+from dpcov.analysis.intervals import coefficients as coefficients_of
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
-from dpcov.analysis.statistics import FitFigures
-from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
@@ -37,7 +35,7 @@ from dpcov.releases.dates import length as length_of
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Statistic
     from dpcov.analysis.wald import Step, WaldTest
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
-from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.statistics import eigenvalues
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    eigenvalues,
+    intervals,
+    sentence,
+    shown_unasked,
+)
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result

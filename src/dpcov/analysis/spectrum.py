@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.declared import section
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE
 from dpcov.core.entropy import reading_generator
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import Table, rows_of

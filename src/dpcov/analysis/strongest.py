@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE, flags
 from dpcov.analysis.correlation import different_columns
 from dpcov.analysis.declared import section
-from dpcov.analysis.intervals import intervals
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE, flags, intervals
 from dpcov.core.printable import shortened
 from dpcov.core.show.result import Found, Picture
 from dpcov.core.show.table import Cell, Table

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE, UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.correlation import (
     correlation_errors,
     correlations_below_noise,
     half_widths,
 )
-from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
+from dpcov.analysis.intervals import NO_SIGNAL_MESSAGE, UNKNOWN_ERROR_MESSAGE, means_below_noise
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences

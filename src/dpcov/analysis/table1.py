@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.column_parts import shares_of
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.group_figures import group_figures
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
 from dpcov.analysis.table_texts import (
     FLAG_SIGN,
     cautions,

@@ -63,7 +63,7 @@ from dpcov.estimate import Estimate
 from dpcov.estimate.errors import Stack, first_order
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Statistic
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 

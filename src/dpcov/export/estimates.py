@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.intervals import several_intervals, shown_unasked
+from dpcov.analysis.intervals import (
+    Correlations,
+    Covariances,
+    Means,
+    Variances,
+    several_intervals,
+    shown_unasked,
+)
 from dpcov.analysis.noise_warnings import noise_warnings
-from dpcov.analysis.statistics import Correlations, Covariances, Means, Variances
 from dpcov.errors import NotReleasedError
 from dpcov.estimate import Estimate
 from dpcov.estimate.error_covariance import MAX_FIGURES, figure_names, positions
