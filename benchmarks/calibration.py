@@ -41,10 +41,10 @@ from dpcov.analysis.intervals import (
     stated,
 )
 from dpcov.analysis.ols import ols
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.published.kinds import NoisyMatrix
+from dpcov.published.norm_histogram import ClippingBias
 from results import Kept, show
 
 if TYPE_CHECKING:

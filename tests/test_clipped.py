@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import dpcov
-from dpcov.denoise.clipped import (
+from dpcov.estimate.errors import ClippingErrors
+from dpcov.published.norm_histogram import (
     COLUMN_LOSS_RELATIVE_SD,
     MAX_HIDDEN_VARIANCE_FRACTION,
     MAX_HIDDEN_VARIANCE_PROBABILITY,
     ClippingBias,
 )
-from dpcov.estimate.errors import ClippingErrors
 from rounds_for_tests import changed
 
 P, DRAWS = 3, 20_000

@@ -17,12 +17,12 @@ from dpcov.analysis.correlation import correlation_errors, correlations
 from dpcov.analysis.intervals import Stated
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
 from dpcov.estimate import Estimate
 from dpcov.estimate.errors import ClippingErrors
 from dpcov.estimate.repeated import repeated_releases
 from dpcov.published.kinds import NoisyCount, NoisyTrace
+from dpcov.published.norm_histogram import ClippingBias
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Schema

@@ -17,12 +17,12 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate import errors as drawing
 from dpcov.estimate.errors import ClippingErrors, RoundingErrors
+from dpcov.published.norm_histogram import ClippingBias
 from dpcov.published.record import CountEstimate
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema

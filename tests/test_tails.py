@@ -11,8 +11,7 @@ from scipy.stats import norm
 
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.published import tails
-from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
-from dpcov.published.tails import quantile_of_sum
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends, quantile_of_sum
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.99999)
 ENDS = bin_upper_ends(1.0, 64.0)

@@ -360,7 +360,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_count.py::test_a_file_without_a_count_loads_and_one_without_its_law_is_refused",
         "tests/test_count.py::test_a_count_with_noise_is_refused_where_the_number_is_public",
     ),
-    "src/dpcov/published/norm_histogram.py": ("tests/test_norm_histogram.py",),
+    "src/dpcov/published/norm_histogram.py": (
+        "tests/test_norm_histogram.py",
+        "tests/test_clipped.py",
+    ),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/stored.py": ("tests/test_formats.py", "tests/test_stata.py"),
     **dict.fromkeys(
@@ -374,7 +377,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_structure.py",
         "tests/test_missing.py::test_what_the_schema_implies_holds_of_mapped_rows_too",
     ),
-    "src/dpcov/denoise/clipped.py": ("tests/test_clipped.py",),
     "src/dpcov/estimate/repeated.py": ("tests/test_expected.py",),
     "src/dpcov/estimate/errors.py": (
         "tests/test_plausible.py",

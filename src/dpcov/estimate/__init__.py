@@ -16,7 +16,6 @@ import numpy as np
 
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import denoise, second_moment
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.projection import project
 from dpcov.denoise.structure import Structure, coherent_moments
 from dpcov.errors import NotReleasedError, ReleaseError
@@ -35,6 +34,7 @@ from dpcov.estimate.errors import (
 )
 from dpcov.estimate.sums import SumsErrors, moment_of_sums
 from dpcov.published.kinds import NoisyTrace
+from dpcov.published.norm_histogram import ClippingBias
 from dpcov.published.record import affine, congruent
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ about the mean has the prior variance
     v_ab = l_a l_b (1 + [a = b]) / `PRIOR_ROWS`
 
 This is the variance of a Wishart matrix with `PRIOR_ROWS` degrees of freedom, centred at the
-estimate. Let s^2 be the variance of the noise and of the clipping bias (`denoise.clipped`). An
-error is then multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance
-l_a is at least the standard deviation of its noise (`MIN_DIRECTION_SNR`), because a smaller
-variance cannot be distinguished from 0.
+estimate. Let s^2 be the variance of the noise and of the clipping bias (`ClippingErrors`). An error
+is then multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance l_a
+is at least the standard deviation of its noise (`MIN_DIRECTION_SNR`), because a smaller variance
+cannot be distinguished from 0.
 
 With 100 or more features, the denoised estimate is much more accurate than the noise in all
 directions below the noise level. Stein's estimate gives its total squared error
@@ -53,16 +53,16 @@ import scipy
 
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import left_of_noise
-from dpcov.denoise.clipped import COLUMN_LOSS_RELATIVE_SD
 from dpcov.denoise.shrinkage import MIN_CLOSED_FORM_ORDER
 from dpcov.estimate.missing import DERIVATIVE_STEP, complete_moments
 from dpcov.published import record
+from dpcov.published.norm_histogram import COLUMN_LOSS_RELATIVE_SD
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
-    from dpcov.denoise.clipped import ClippingBias
     from dpcov.denoise.structure import Structure
+    from dpcov.published.norm_histogram import ClippingBias
     from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
