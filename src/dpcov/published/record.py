@@ -625,16 +625,14 @@ class Record(Facts):
 def _is_clipped(release: Record) -> bool:
     """Return True if the radius of a release is smaller than the largest norm of a row."""
     longest, matrix = release.schema.effective_radius, release.linear_map
-    if matrix is not None:
-        exclusive = release.schema.indicators.values()
-        # The norm of a column is a lower bound of the spectral norm, which takes long.
+    if matrix is None:
+        return release.lattice.radius < longest * (1 - 1e-9)
+    rows = (matrix, release.center, longest, release.schema.indicators.values())
+    with np.errstate(all="ignore"):  # a file can contain huge numbers
+        # The norm of a column is a lower bound of the spectral norm, which takes longer.
         least = float(np.linalg.norm(matrix, axis=0).max())
-        for spectral in (least, None):
-            rows = (matrix, release.center, release.schema.effective_radius, exclusive)
-            longest = max_transformed_norm(*rows, spectral=spectral)
-            if release.lattice.radius < longest * (1 - 1e-9):
-                return True
-    return release.lattice.radius < longest * (1 - 1e-9)
+        bounds = (max_transformed_norm(*rows, spectral=one) for one in (least, None))
+        return any(release.lattice.radius < bound * (1 - 1e-9) for bound in bounds)
 
 
 def _row_count(release: Record) -> float | None:
