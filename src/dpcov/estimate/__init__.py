@@ -7,7 +7,7 @@ estimate uses the published numbers and the schema only, so it costs no privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -571,13 +571,11 @@ class Estimate:
             The release has no noise distribution.
 
         """
-        if self.record.sums_alone is None:
-            _require(self.record.reasons.law)
+        of_sums = self.record.sums_alone is not None
+        _require(None if of_sums else self.record.reasons.law)
         rows = self.row_model if sampling else None
-        if self.record.sums_alone is None:
-            found = self._errors(generator, draws, alone=alone)
-        else:
-            found = self._errors_of_sums(generator, draws, alone=alone)
+        draw: Callable[..., Errors] = self._errors_of_sums if of_sums else self._errors
+        found = draw(generator, draws, alone=alone)
         if rows is None:
             return found
         own = generator.spawn(1)[0]  # separate, so that sampling does not change the noise
@@ -616,7 +614,7 @@ class Estimate:
         center = moment_of_sums(record, sums, None if alone else least)
         size = number_of_errors(center, draws)
         clip = ClippingErrors(record, ClippingBias.of(record, center))
-        rounding = RoundingErrors(record, center, None)
+        rounding = RoundingErrors(record, center, self._back)
         nothing = np.zeros((size, 1, 1))
         return SumsErrors(record, center, None, clip, rounding, None, generator, size, nothing)
 
