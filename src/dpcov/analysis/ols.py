@@ -28,7 +28,7 @@ from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, besid
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.errors import Stack
-from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
+from dpcov.estimate.missing import DERIVATIVE_STEP, rows_of_pairs
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
@@ -629,7 +629,7 @@ def ols(
     to, at = target_and_features(release, target, features, reference=True)
     record.refuse(release.reasons.directions)
     estimate = Estimate.of(release)
-    if not has_gaps(release.schema):
+    if not release.schema.missing_columns:
         Estimate.required(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
@@ -659,7 +659,7 @@ def ols(
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / rows * spread) * units
-    if has_gaps(release.schema):
+    if release.schema.missing_columns:
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     fit = Fit.of(release, statistic, to, at, matrix, sampling, degrees, deepcopy(draws))
     figures = FitFigures(to, tuple(at))
@@ -850,7 +850,7 @@ def _gone(name: str) -> float:
 def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
     estimate = Estimate.of(release)
-    if not has_gaps(release.schema):
+    if not release.schema.missing_columns:
         return estimate.center
     if not estimate.second_moment.any():
         Estimate.required(release)  # raises with the reason
@@ -906,7 +906,7 @@ def _loss(
 
     """
     problem = Problem.of(release, [to], at, "standardized")
-    if has_gaps(release.schema):
+    if release.schema.missing_columns:
         problem = replace(
             problem,
             gram=covariance[np.ix_(at, at)],

@@ -22,7 +22,7 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
-from dpcov.estimate.missing import MIN_DIVISOR, has_gaps
+from dpcov.estimate.missing import MIN_DIVISOR
 from dpcov.published import record
 from dpcov.releases.persons import dependent, titled
 
@@ -380,7 +380,7 @@ def significant_components(
     record.refuse(release.not_released)
     if release.noise is None:
         return None
-    incomplete = has_gaps(release.schema)
+    incomplete = bool(release.schema.missing_columns)
     estimate = Estimate.of(release)
     if incomplete:
         noisy = estimate.complete(release.noisy())

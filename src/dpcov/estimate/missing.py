@@ -45,11 +45,6 @@ DERIVATIVE_STEP = 1e-3
 MIN_DIVISOR = 1e-300
 
 
-def has_gaps(schema: Schema) -> bool:
-    """Return True if some columns use means and covariances of the available cells."""
-    return bool(schema.missing_columns)
-
-
 def complete_moments(
     schema: Schema, moments: Array, t: float, *, least: float | None = None
 ) -> Array:
@@ -79,7 +74,7 @@ def complete_moments(
         Second moments of the variables and the intercept.
 
     """
-    if not has_gaps(schema):
+    if not schema.missing_columns:
         return moments
     rows, sums, products = _pairs(schema, moments, t)
     n, p = moments[..., -1:, -1:] / t**2, len(schema.variables)
