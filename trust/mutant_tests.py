@@ -204,6 +204,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_radius_accounting.py::"
         "test_radius_matrix_and_trace_spend_epsilon_and_no_more",
     ),
+    "src/dpcov/mechanisms/radius_losses.py": ("tests/test_radius_losses.py",),
     "src/dpcov/mechanisms/radius.py": (
         "tests/test_private_radius.py",
         "tests/conformance/test_accounting.py::test_a_private_radius_takes_a_second_pass",

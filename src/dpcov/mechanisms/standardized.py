@@ -19,6 +19,7 @@ from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.radius_losses import squared_norm_losses
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
@@ -471,13 +472,13 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     """Return the clipping radius with the smallest predicted error of an entry.
 
     The error has two parts: the noise of the entry and the clipping bias, multiplied by `weight`.
-    The norm histogram estimates the total bias. `published.norm_histogram` describes how the total
-    bias spreads over the entries.
+    `mechanisms.radius_losses` estimates the total bias. `published.norm_histogram` describes how the
+    total bias spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
     steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
     squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
-    taken = lengths.squared_norm_losses(np.sqrt(squares))
+    taken = squared_norm_losses(lengths, np.sqrt(squares))
     errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 
