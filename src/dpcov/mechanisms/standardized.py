@@ -472,7 +472,7 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     """Return the clipping radius with the smallest predicted error of an entry.
 
     The error has two parts: the noise of the entry and the clipping bias, multiplied by `weight`.
-    `mechanisms.radius_losses` estimates the total bias. `published.norm_histogram` describes how the
+    `mechanisms.radius_losses` estimates the total bias, and `estimate.errors` describes how the
     total bias spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
