@@ -16,7 +16,6 @@ import numpy as np
 
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import denoise, second_moment
-from dpcov.denoise.projection import project
 from dpcov.denoise.structure import Structure, coherent_moments
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate import missing
@@ -653,7 +652,11 @@ class Estimate:
 
 def positive(matrix: Matrix) -> Matrix:
     """Return the nearest positive semidefinite matrix."""
-    return project(matrix, None) if np.linalg.eigvalsh(matrix)[0] < 0 else matrix
+    if np.linalg.eigvalsh(matrix)[0] >= 0:
+        return matrix
+    values, vectors = np.linalg.eigh(matrix)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root @ root.T
 
 
 def correlation_of(covariance: Matrix) -> Matrix:
