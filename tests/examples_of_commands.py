@@ -46,7 +46,9 @@ def make_all(folder: Path, seed: int | None) -> None:
         smokers, declared = write_smokers(Path(name))
         asked = {"epsilon": 20.0, "mechanism": "matrix-laplace", "seed": seed}
         made = release(smokers, schema=declared, **asked)
+        later = release(smokers, schema=declared, **asked | {"epsilon": 10.0})
     made.save(folder / "people.release.json")
+    later.save(folder / "later.release.json")
     signatures.create_key(folder / "lab.key")
     made.save(folder / "people.signed.json")
     signatures.sign(folder / "people.signed.json", folder / "lab.key")

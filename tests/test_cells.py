@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.rows.cells import MAX_CELL_BYTES, codes_of, numbers_of
+from dpcov.rows.cells import codes_of, numbers_of
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import Categorical, FileOptions
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.objects import _spelt, _spelt_as_id, _text, texts_of
@@ -174,7 +175,7 @@ SOURCES: dict[str, Callable[[Path, list[str]], object]] = {
 
 
 def read(data: object) -> list[float]:
-    source = open_source(data, OPTIONS, ("a",), frozenset("a"))
+    source = open_source(data, OPTIONS, ("a",), {"a": ()})
     batches = [numbers_of(batch.column(0), ("",)) for batch in source.batches(["a"])]
     return np.concatenate(batches).tolist()
 

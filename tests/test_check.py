@@ -211,7 +211,7 @@ def test_numbers_of_another_country_are_reported_with_what_to_declare(tmp_path, 
     found = " ".join(reported(tmp_path / "p.csv"))
     assert "dose: 100.0% of the cells are not a number (more than 1%)." in found
     assert (
-        f"dose: 100.0% of these unreadable cells would be numbers with {words} under [file]."
+        f"dose: 100.0% of these unreadable cells would be numbers with {words} in this column."
         in found
     )
 

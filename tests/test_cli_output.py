@@ -102,9 +102,11 @@ def test_json_of_a_release_says_what_was_made(run) -> None:
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        ("ledger create new.db --epsilon 1", "next: dpcov release DATA --schema SCHEMA --ledger"),
-        (f"{PLAN} --epsilon 1 --delta 1e-9", "next: dpcov release DATA --schema people.toml"
-         " --epsilon 1 --delta 1e-09 "),
+        ("ledger create new.db --epsilon 1", "next: dpcov check DATA --schema SCHEMA, then dpcov "
+         "release DATA --schema SCHEMA --ledger new.db ... Nothing protects what you change after"),
+        (f"{PLAN} --epsilon 1 --delta 1e-9", "next: dpcov check DATA --schema people.toml, then "
+         "dpcov release DATA --schema people.toml --epsilon 1 --delta 1e-09 --ledger LEDGER ... "
+         "Nothing protects what you change after the check."),
         (f"{PLAN} --rho 0.5", " --rho 0.5 "),
         (RELEASE.replace("people.release.json", "new.json"), "next: dpcov show new.json"),
         ("show people.release.json", "next: dpcov correlation people.release.json, or dpcov"),
@@ -150,7 +152,7 @@ def documented() -> dict[int, str]:
 def test_exit_codes_of_real_processes_are_those_documented(tmp_path: Path) -> None:
     write_people(tmp_path)
     release = RELEASE.replace(" --ledger people.ledger", "").split(" ")
-    audit = ["audit", "matrix-laplace", "--epsilon", "1", "--json"]
+    audit = ["audit", "--mechanism", "matrix-laplace", "--epsilon", "1", "--json"]
     refused = ["show", "absent.json"]
     found = {
         "done": ends("", tmp_path, "--version"),

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from dpcov.core.privacy import Neighbors
 from dpcov.errors import DpcovError, SchemaError, SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, numbers_of
+from dpcov.rows.cells import numbers_of
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import INVISIBLE_CATEGORIES, SPACE_CHARACTERS, Schema, level_text
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.base import Source

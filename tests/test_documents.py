@@ -15,6 +15,7 @@ from shell_commands import shell
 
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+COMMITS = [(ROOT / name).read_text() for name in re.findall(r"`(tests/commits/.*?)`", CONTRIBUTING)]
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
@@ -27,9 +28,8 @@ def test_what_is_linked_is_there(page):
 @pytest.fixture(scope="module")
 def changed_tree(tmp_path_factory):
     """Return a copy of the folders, with the commits of CONTRIBUTING.md applied."""
-    commits = re.findall(r"^```diff\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
-    assert len(commits) == 3
-    return changed_copy(tmp_path_factory.mktemp("tree"), commits)
+    assert len(COMMITS) == len([*(ROOT / "tests" / "commits").iterdir()]) == 3
+    return changed_copy(tmp_path_factory.mktemp("tree"), COMMITS)
 
 
 # Test files of each commit, a pattern for the tests that concern it, and their smallest number.
@@ -45,7 +45,7 @@ def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     passed(changed_tree, BATTERY)
 
 
-CHANGED = re.findall(r"^\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
+CHANGED = re.findall(r"^\+\+\+ b/(\S+)", "".join(COMMITS), re.MULTILINE)
 
 
 @pytest.mark.parametrize("check", [["check"], ["format", "--check"]])
@@ -59,7 +59,7 @@ def test_the_commits_of_contributing_pass_the_linter(changed_tree, check):
 
 
 def test_the_new_files_of_contributing_pass_the_prose_check(changed_tree):
-    new = re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
+    new = re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)", "".join(COMMITS), re.MULTILINE)
     assert len(new) == 4
     printed = shell(f"{shlex.quote(sys.executable)} tools/prose.py {' '.join(new)}", changed_tree)
     assert printed.splitlines()[-1] == "0 findings"
@@ -71,11 +71,10 @@ def test_the_commits_of_contributing_keep_to_the_layers(changed_tree):
 
 
 def test_contributing_is_short_and_lists_the_packages_in_the_order_of_their_layers():
-    prose = re.sub(r"^```diff\n.*?^```\n", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)
-    assert len(re.findall(r"[^\W_][\w'/-]*", prose)) <= 700
+    assert len(re.findall(r"[^\W_][\w'/-]*", CONTRIBUTING)) <= 700
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    rows = re.findall(r"^\| (`.*?) \|", prose, re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?) \|", CONTRIBUTING, re.MULTILINE)
     assert [re.findall(r"`(\w+)`", row) for row in rows] == [one.split(" | ") for one in layers]
 
 

@@ -1,6 +1,6 @@
 """200 edits of a signed file, for `dpcov verify` and for the verifiers of the documentation.
 
-The programs in R and JavaScript are read from the page and run as they stand there.
+The programs in R and JavaScript are the files that the page on signatures offers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import pages  # noqa: E402 (the site's own code is no package)
 
-PAGE = (ROOT / "docs" / "how-to" / "signatures.md").read_text(encoding="utf-8")
+GUIDES = ROOT / "docs" / "how-to"
 EDITS = 200
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ORDER = 2**252 + 27742317777372353535851937790883648493  # of the base point of Ed25519
@@ -300,11 +300,6 @@ def files(signed, folder) -> dict[str, Edit]:
     return made
 
 
-def code_of(language: str) -> str:
-    """Return the functions of the page, without the lines that use them."""
-    return next(block.code for block in pages.blocks(PAGE) if block.language == language)
-
-
 def by_dpcov(file: Path) -> bytes | None:
     """Return the payload of a file that dpcov verifies, or None if dpcov refuses the file."""
     try:
@@ -343,9 +338,9 @@ def verdicts(request, files, folder) -> dict[str, bytes | None]:
     if request.param == "dpcov":
         return {name: by_dpcov(folder / name) for name in files}
     if request.param == "r":
-        run_r(folder, code_of("r") + EACH_R)
+        run_r(folder, (GUIDES / "verify.R").read_text(encoding="utf-8") + EACH_R)
     else:
-        run_js(folder, code_of("js") + EACH_JS)
+        run_js(folder, (GUIDES / "verify.mjs").read_text(encoding="utf-8") + EACH_JS)
     found = {name: folder / f"{request.param}-{name}" for name in files}
     return {name: path.read_bytes() if path.exists() else None for name, path in found.items()}
 
@@ -447,7 +442,7 @@ def test_control_a_verifier_that_ignores_the_type_accepts_another_type(signed, f
 
 def test_control_a_script_that_does_not_count_names_reads_one_of_two_payloads(signed, folder):
     """JSON.parse takes the last one, other readers the first one."""
-    code = code_of("js")
+    code = (GUIDES / "verify.mjs").read_text(encoding="utf-8")
     counts = 'if (text.split(`"${name}"`).length !== 2)'
     assert counts in code
     two = signed.text().replace('"payload"', f'"payload": "{b64(signed.other)}", "payload"')
@@ -463,11 +458,10 @@ def test_control_a_script_that_does_not_count_names_reads_one_of_two_payloads(si
 def test_the_programs_of_the_page_print_the_guarantee_of_the_verified_release(folder, signed):
     shutil.copy(folder / "one.json", folder / "study.json")
     words = f"{dpcov.load(folder / 'study.json').guarantee.budget.epsilon:g}"
-    parts = {
-        language: [block.code for block in pages.blocks(PAGE) if block.language == language]
-        for language in ("r", "js")
-    }
-    assert all(len(found) == 2 for found in parts.values())
-    run_r(folder, "".join(parts["r"]).replace("cat(", 'cat(file = "said", '))
+    page = (GUIDES / "signatures.md").read_text(encoding="utf-8")
+    r, js = (block.code for block in pages.blocks(page) if block.language in ("r", "js"))
+    for name in ("verify.R", "verify.mjs"):
+        shutil.copy(GUIDES / name, folder)
+    run_r(folder, r.replace("cat(", 'cat(file = "said", '))
     assert (folder / "said").read_text() == words
-    assert run_js(folder, "".join(parts["js"])).strip() == words
+    assert run_js(folder, js).strip() == words

@@ -27,6 +27,7 @@ from test_golden import CLOSE, same
 FILE = Path(__file__).with_name("golden_json.json")
 # A file of the previous version, so that changes of new releases do not change the analyses.
 RELEASE = Path(__file__).with_name("data") / "0.2.0" / "auto-zcdp.json"
+OTHER_RELEASE = RELEASE.with_name("gaussian.json")
 PAIR = """
 [columns.age]
 kind = "numeric"
@@ -44,6 +45,7 @@ LINES = [
     "mechanisms",
     "correlation r.json",
     "covariance r.json",
+    "compare r.json other.json",
     "table1 r.json --by c",
     "pca r.json",
     "ridge r.json --target b",
@@ -52,7 +54,7 @@ LINES = [
     "precision r.json",
     "sample r.json -n 2 --seed 1",
     "plan pair.toml --rows 400 --rho 0.5 --mechanism gaussian",
-    "audit gaussian --epsilon 1 --delta 1e-5",
+    "audit --mechanism gaussian --epsilon 1 --delta 1e-5",
     "ledger create new.db --epsilon 1",
     "ledger show l.db",
     "ledger verify l.db",
@@ -82,6 +84,7 @@ def printed(line):
     write_people(Path())
     Path("pair.toml").write_text(PAIR)
     shutil.copy(RELEASE, "r.json")
+    shutil.copy(OTHER_RELEASE, "other.json")
     shutil.copy(RELEASE, "signed.json")
     signatures.create_key("lab.key")
     signatures.sign("signed.json", "lab.key")

@@ -11,7 +11,7 @@ import pytest
 
 from dpcov.api import release
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import duckdb as duckdb_module
 from dpcov.rows.sources import open_rows, open_source, sqlite

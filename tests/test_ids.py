@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.base import unwrapped

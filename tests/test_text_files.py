@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.errors import SchemaError, SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, values_of
-from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.cells import values_of
+from dpcov.rows.numbers import MAX_CELL_BYTES
+from dpcov.rows.schema import FileOptions, Schema, number_codes
 from dpcov.rows.sources import open_source, text
 from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.text import MAX_RECORD_BYTES, TextSource
@@ -244,8 +245,8 @@ def test_a_byte_order_mark_is_content_wherever_a_chunk_begins(tmp_path, at):
     assert same(found, expected(*rows))
 
 
-def cells_of(path, options: FileOptions, names=("a", "b"), numbers=frozenset()) -> list[tuple]:
-    source = TextSource(path, options, names, numbers)
+def cells_of(path, options: FileOptions, names=("a", "b"), numbers=()) -> list[tuple]:
+    source = TextSource(path, options, names, dict.fromkeys(numbers, ()))
     batches = list(source.batches(source.names))
     columns = [[] for _ in source.names]
     for batch in batches:
@@ -322,7 +323,7 @@ def test_a_code_for_missing_values_is_met_in_the_notation_of_the_file(tmp_path, 
     (tmp_path / "f.csv").write_text("a;b\n999,9;x\n 999,90 ;y\n1.999,9;z\n9999;u\n")
     file = {"separator": ";", "decimal": ",", "thousands": "."}
     schema = schema_of("a", missing=[code], file=file)
-    source = open_source(tmp_path / "f.csv", schema.file, ("a",), schema.numbers, schema.missing)
+    source = open_source(tmp_path / "f.csv", schema.file, ("a",), number_codes(schema))
     (batch,) = source.batches(["a"])
     found = values_of(batch.column(0), schema.read_columns["a"], schema.missing)
     assert [None if np.isnan(x) else x for x in found] == [None, None, 1999.9, 9999]

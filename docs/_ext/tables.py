@@ -144,10 +144,12 @@ def public_names() -> str:
 # Classes of the results of public functions and of `Ledger`, with their methods for users.
 RESULTS = {
     "dpcov.core.show.result.Result": ("summary", "csv", "arrow"),
+    "dpcov.analysis.compare.Comparison": (),
     "dpcov.analysis.correlation.NamedMatrix": ("to_frame",),
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
     "dpcov.analysis.intervals.Intervals": (),
+    "dpcov.analysis.named_figures.NamedFigures": (),
     "dpcov.analysis.ols.OLS": (
         *("conf_int", "contrast", "predict", "prediction_errors", "vcov", "wald_test"),
     ),
@@ -163,6 +165,7 @@ RESULTS = {
     "dpcov.api.ledger.account.Account": ("can_request",),
     "dpcov.api.ledger.file.Chain": ("head", "holds"),
     "dpcov.api.plans.Plan": ("budget_for", "rows_for"),
+    "dpcov.api.plans.half_widths.HalfWidthPlan": ("answers", "half_width"),
 }
 
 

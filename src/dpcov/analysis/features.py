@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.errors import ReleaseError
-from dpcov.rows.schema import Categorical, Derived, Numeric
+from dpcov.rows.schema import Categorical, Derived, Numeric, number_codes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -276,8 +276,7 @@ def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
         pa.table(data) if isinstance(data, dict) else data,
         schema.file.model_copy(update={"rows": None}),  # reads all new rows
         () if schema.file.header else tuple(schema.columns),
-        schema.numbers,
-        schema.missing,
+        number_codes(schema),
     )
     if lacking := [name for name in needed if name not in source.names]:
         raise ReleaseError(f"The new rows lack the column {lacking[0]!r}.")

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 import scipy
 
-from dpcov.analysis.features import target_and_features
+from dpcov.analysis.features import names_of, target_and_features
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
@@ -45,6 +45,7 @@ from dpcov.releases.persons import dependent, titled
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans, Vector
     from dpcov.releases import Release
+    from dpcov.rows.schema import Schema
 
     Function = Callable[[Release], Array | float]
 
@@ -235,10 +236,20 @@ class _Plain:
 
     `of_columns` is True if the means and variances of the columns determine the statistic. Only
     such statistics are available from a release of sums.
+
+    `names` and `dated` say how a table names the entries, and which of them it shows as dates.
     """
 
     __slots__ = ()
     of_columns: ClassVar[bool] = False
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        """Return the name of each entry, or of each row of a matrix."""
+        return ()
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        """Return the feature whose value each entry is, or an empty text, for features of dates."""
+        return ()
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -np.inf, np.inf
@@ -255,7 +266,16 @@ def _undefined(matrices: Array) -> Booleans:
     return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
 
 
-class _Triangle(_Plain):
+class _OfFeatures(_Plain):
+    """Statistic with one entry, or one row of a matrix, for each feature."""
+
+    __slots__ = ()
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        return release.columns
+
+
+class _Triangle(_OfFeatures):
     """Statistic that consists of the lower triangle of a symmetric matrix."""
 
     __slots__ = ()
@@ -268,10 +288,13 @@ class _Triangle(_Plain):
         return matrix
 
 
-class Means(_Plain):
+class Means(_OfFeatures):
     """Means in the units of the data."""
 
     of_columns = True
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        return release.columns
 
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
@@ -282,7 +305,7 @@ class Means(_Plain):
         return np.array(low), release.centers + release.scales
 
 
-class Variances(_Plain):
+class Variances(_OfFeatures):
     """Variances in the squared units of the data, with the divisor n."""
 
     of_columns = True
@@ -294,6 +317,45 @@ class Variances(_Plain):
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         indicators = np.array([feature.is_indicator for feature in release.schema.variables])
         return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
+
+
+class StandardDeviations(_Plain):
+    """Standard deviations in the units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        variances = Variances().values(release, matrices)
+        return np.sqrt(np.where(variances > 0, variances, np.nan))
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return 0.0, np.sqrt(Variances().limits(release)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(_Plain):
+    """Chosen figures of several statistics, one after the other.
+
+    Attributes
+    ----------
+    parts : tuple of (Statistic, tuple of int)
+        Statistics, each with the positions of the chosen figures.
+
+    """
+
+    parts: tuple[tuple[Statistic, tuple[int, ...]], ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        chosen = [one.values(release, matrices)[:, list(at)] for one, at in self.parts]
+        return np.concatenate(chosen, axis=1)
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        ends: tuple[list[Array], list[Array]] = [], []
+        for one, at in self.parts:
+            for found, end in zip(ends, one.limits(release), strict=True):
+                chosen = end if np.ndim(end) == 0 else np.asarray(end)[list(at)]
+                found.append(np.broadcast_to(chosen, len(at)))
+        return np.concatenate(ends[0]), np.concatenate(ends[1])
 
 
 class Covariances(_Triangle):
@@ -416,6 +478,14 @@ class Coefficients(_Plain):
     target: str
     features: tuple[str, ...] | None
     penalties: tuple[float, ...] = ()
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        whole = not self.penalties
+        _, at = target_and_features(release, self.target, self.features, reference=whole)
+        return ("(intercept)", *names_of(release, at))
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        return (self.target, *[""] * (len(self.names(release)) - 1))
 
     def values(self, release: Release, matrices: Array) -> Array:
         whole = not self.penalties
@@ -692,8 +762,14 @@ class Intervals(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
-    means_of : Release or None
-        Release of the means, if the statistic is the mean. Means of dates are shown as dates.
+    names : tuple of str
+        Names of the entries, or of the rows of a matrix. Empty if they have no names.
+
+    dated : tuple of str
+        Feature whose value each entry is, or an empty text. Values of dates are shown as dates.
+
+    schema : Schema or None
+        Schema of the release.
 
     below_noise : ndarray of bool
         True for a figure below the noise level, by the privacy noise alone. The default is True for
@@ -722,9 +798,9 @@ class Intervals(Result):
     assumed: tuple[str, ...] = ()
     for_clipped_rows: bool = False
     dependent: str = field(default="", metadata=OMITTED_FIELD)
-    means_of: Release | None = field(
-        default=None, metadata=OMITTED_FIELD, repr=False, compare=False
-    )
+    names: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    dated: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    schema: Schema | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
     below_noise: Booleans = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
@@ -774,22 +850,30 @@ class Intervals(Result):
             return "they are wide and may cover more than asked."
         return "they assume what a variance can be, more than they use what was released."
 
+    def places(self) -> list[tuple[int, ...]]:
+        """Return the positions of all entries; of a square matrix, below the diagonal."""
+        shape = np.shape(np.atleast_1d(self.low))
+        square = len(shape) == 2 and shape[0] == shape[1]
+        return [place for place in np.ndindex(shape) if not square or place[0] > place[1]]
+
+    def name_of(self, place: tuple[int, ...]) -> str:
+        """Return the name of the entry at this position."""
+        if self.names:
+            return " - ".join(self.names[at] for at in reversed(place))
+        return ", ".join(map(str, place))
+
     def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
         below = np.atleast_1d(self.below_noise)
-        places = list(np.ndindex(low.shape))
-        if low.ndim == 2 and low.shape[0] == low.shape[1]:
-            places = [place for place in places if place[0] > place[1]]
+        places = self.places()
         shown = places[:MAX_FULL_ROWS]
         rows: list[Row] = []
         for place in shown:
             flag = FLAG_TEXT if below[place] else ""
-            name = ", ".join(map(str, place))
             ends: list[Cell] = [float(low[place]), float(high[place])]
-            if self.means_of is not None:
-                feature = self.means_of.columns[place[0]]
-                ends = shown_dates(self.means_of.schema, feature, ends)  # type: ignore[arg-type]
-            rows.append((name, [*ends, flag]))
+            if self.dated and self.schema is not None:
+                ends = shown_dates(self.schema, self.dated[place[0]], ends)  # type: ignore[arg-type]
+            rows.append((self.name_of(place), [*ends, flag]))
         whose = ", of the clipped rows" if self.for_clipped_rows else ""
         title = titled(f"{self.level:.0%} intervals for {self.covers}{whose}", self.dependent)
         notes = (*([IGNORED_CLIPPING_NOTE] if self.clipped else []), *self.assumed)
@@ -1003,12 +1087,15 @@ def _with_notes(
     unknown = release.clipped and release.lengths is None
     made = []
     for statistic, (*parts, below) in zip(statistics, ends, strict=True):
-        means = release if isinstance(statistic, Means) else None
-        hidden = None if means is None else means_below_noise(release)
+        hidden = means_below_noise(release) if isinstance(statistic, Means) else None
         parts.append(below if hidden is None else hidden)
         low, high, trusted, flagged = (statistic.shaped(release, one) for one in parts)
-        assumed = (unknown, notes, for_clipped_rows, persons, means, flagged)
-        made.append(Intervals(low, high, level, covers, trusted, *assumed))
+        names, dated = (
+            getattr(statistic, one, lambda _: ())(release) for one in ("names", "dated")
+        )
+        assumed = (unknown, notes, for_clipped_rows, persons, names, dated)
+        more = release.schema, flagged
+        made.append(Intervals(low, high, level, covers, trusted, *assumed, *more))
     return made
 
 

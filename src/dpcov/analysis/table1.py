@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.column_parts import shares_of
-from dpcov.analysis.declared import Option, command
+from dpcov.analysis.declared import Option, command, section
 from dpcov.analysis.group_figures import group_figures
 from dpcov.analysis.intervals import CONFIDENCE_LEVEL
 from dpcov.analysis.table_texts import (
@@ -313,6 +313,15 @@ BY_SIZE = ("sizes", "sizes_lower", "sizes_upper")
 BY_OPTION = Option("--by", "Column of the groups: a category or a flag.", completes="groupings")
 
 
+@section(
+    name="table1",
+    heading="Table 1",
+    lead="Means of the numbers, and shares of the levels and flags, with their intervals.",
+    place=4,
+    folded=False,
+    signal=False,
+    label="Table 1",
+)
 @command(
     "table1",
     "Print counts, means, shares and standard deviations, in total or by group.",

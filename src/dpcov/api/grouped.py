@@ -32,7 +32,7 @@ from dpcov.mechanisms import MechanismOptions
 from dpcov.mechanisms.choice import Goal
 from dpcov.published.record import Group
 from dpcov.releases import Release
-from dpcov.rows.schema import Ignored, Schema
+from dpcov.rows.schema import Ignored, Schema, number_codes
 from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.base import refuse_rows
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
@@ -106,11 +106,9 @@ class PreparedGroups:
             for level, prepared in self.levels.items()
         }, entry
 
-    def finish(
-        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
-    ) -> None:
+    def finish(self, entry: int | None, hashes: Sequence[str], **described: Any) -> None:
         """Record in the ledger that all releases are finished (see `PreparedRelease.finish`)."""
-        self._some.finish(entry, hashes, schema=schema)
+        self._some.finish(entry, hashes, **described)
 
     @property
     def _some(self) -> PreparedRelease:
@@ -138,7 +136,7 @@ def prepare_by(data: Any, by: str | None, request: Request) -> PreparedGroups:
     refuse_rows(whole, request.relation)
     data = table_of(data, request.table, request.trust_views)
     described = about(data, request)
-    source = open_source(data, whole.file, tuple(whole.columns), whole.numbers, whole.missing)
+    source = open_source(data, whole.file, tuple(whole.columns), number_codes(whole))
     source = rows_meeting(source, conditions)
     Rows(whole, source)  # refuses columns that do not fit the schema
     if not is_spark(source):  # one reading serves all categories, so each row has one category

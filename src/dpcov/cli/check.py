@@ -37,6 +37,7 @@ CHECK_HINT = (
     "cells that dpcov cannot read count as missing. Before you spend budget, run dpcov check to "
     "count such cells."
 )
+UNPROTECTED_NOTE = "Nothing protects what you change after the check."
 CELL_DESCRIPTIONS = {
     "number": "a number",
     "whole": "a whole number",
@@ -154,12 +155,7 @@ def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) ->
         share = _share(count, seen.unreadable)
         signs = f'decimal = "{notation.decimal}"'
         signs += f', thousands = "{notation.thousands}"' if notation.thousands else ""
-        yield f"{share} of these unreadable cells would be numbers with {signs} under [file]"
-    if share := _share(seen.spaced, seen.unreadable):
-        yield (
-            f"{share} of these unreadable cells contain spaces and would be numbers without them. "
-            "Convert the column to numbers, because thousands under [file] is for text files"
-        )
+        yield f"{share} of these unreadable cells would be numbers with {signs} in this column"
     if share := _share(seen.padded, seen.cells):
         yield f"{share} of the cells begin or end with a non-ASCII blank, which is removed"
     if share := _share(seen.minus, seen.cells):

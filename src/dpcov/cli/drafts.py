@@ -47,11 +47,14 @@ _INCOMPLETE_COMMENT = (
     "# levels from public knowledge of each column, never from the data. Nothing protects them.",
     '# To leave a column out, change kind to "ignored" and delete its other keys.',
     "# Then: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
+    "# Before a release: dpcov check DATA --schema THIS_FILE. Nothing protects what you",
+    "# change after the check.",
 )
 _KINDS_COMMENT = (
     "# A text file does not declare types, and dpcov reads no cells for a draft. State each",
     '# kind: "number", "integer", "date" or "time" with lower and upper, "count" with upper,',
-    '# "flag", "categorical" with levels, or "ignored".',
+    '# "flag", "categorical" with levels, or "ignored". A column with other signs or words',
+    '# states them: decimal = ",", true = ["yes"], false = ["no"], missing_codes = ["-9"].',
 )
 _NAMES_COMMENT = (
     "# The names are the first record of the file. If the file has no header, the names are data",
@@ -83,6 +86,8 @@ _MISSING_COMMENT = (
 _COMPLETE_COMMENT = (
     "# Releases show these bounds and levels to everybody.",
     "# Next: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
+    "# Before a release: dpcov check DATA --schema THIS_FILE. Nothing protects what you",
+    "# change after the check.",
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov.cli import completions, options
+from dpcov.cli.check import UNPROTECTED_NOTE
 from dpcov.cli.options import example, say
 from dpcov.cli.output import require_writable
 from dpcov.core.printable import shown
@@ -49,7 +50,8 @@ def create(
         return
     say(f"{shown(file)} holds a budget of {budget}, {neighbors}", quiet)
     _say_count(ledger.account(name), quiet)
-    say(f"next: dpcov release DATA --schema SCHEMA --ledger {shown(file)} ...", quiet)
+    release = f"dpcov release DATA --schema SCHEMA --ledger {shown(file)} ..."
+    say(f"next: dpcov check DATA --schema SCHEMA, then {release} {UNPROTECTED_NOTE}", quiet)
 
 
 @app.command(epilog=example("ledger show people.ledger"))

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 # "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
 
 # Ratios r, dimensionless, shape (18,). Source: tuned.
-TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
+RULE_TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
 # Powers k of the squared norm, dimensionless, shape (5,). Source: tuned.
-TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+RULE_TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 # Relative prior weight of each power, shape (5,). Source: tuned.
-TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
+RULE_TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
 # Relative distance of a true octave count from a candidate tail, as a standard deviation.
 # Source: tuned.
-TAIL_MODEL_RELATIVE_SD = 0.5
+RULE_TAIL_MODEL_RELATIVE_SD = 0.5
 
 
 def squared_norm_losses(histogram: NormHistogram, radii: Vector) -> Vector:
@@ -122,15 +122,17 @@ def _tail(histogram: NormHistogram) -> tuple[Vector, int, Matrix, Vector]:
     """
     (counts, standard_deviation), missing = histogram.octaves, histogram.missing_bins
     last, peak, above_adjacent = histogram.detectable
-    powers, ratios = (grid.ravel() for grid in np.meshgrid(TAIL_POWERS, TAIL_RATIOS, indexing="ij"))
-    prior_weights = np.repeat(TAIL_PRIOR_WEIGHTS, len(TAIL_RATIOS))
+    powers, ratios = (
+        grid.ravel() for grid in np.meshgrid(RULE_TAIL_POWERS, RULE_TAIL_RATIOS, indexing="ij")
+    )
+    prior_weights = np.repeat(RULE_TAIL_PRIOR_WEIGHTS, len(RULE_TAIL_RATIOS))
     excluded = (powers == 0) & (ratios > MAX_POWER_LAW_RATIO)
     log_weights = np.where(excluded, -np.inf, np.log(prior_weights))
     rows = np.full(len(ratios), max(counts[last], 0.0))
     if last > peak and above_adjacent[last - 1]:
         expected = rows / ratios
         noise_variance = standard_deviation**2 * (1 + ratios**-2)
-        variance = noise_variance + (TAIL_MODEL_RELATIVE_SD * expected) ** 2
+        variance = noise_variance + (RULE_TAIL_MODEL_RELATIVE_SD * expected) ** 2
         log_weights += log_normal_density(counts[last - 1] - expected, variance)
     detectable_bins = BINS_PER_OCTAVE * (last + 1) - missing
     undetectable = np.zeros((len(ratios), len(histogram.counts)))

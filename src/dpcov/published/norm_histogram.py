@@ -88,9 +88,6 @@ TAIL_MODEL_RELATIVE_SD = 0.15
 # Distance of the logarithm of the ratio of two detectable octaves from a candidate tail, as a
 # standard deviation. Source: tuned.
 OCTAVE_RATIO_LOG_SD = 0.5
-# Degrees of freedom of the t distribution of both distances among the detectable counts. A group of
-# similar rows can give one bin many more rows than its neighbours. Source: tuned.
-DETECTABLE_FREEDOM = 5
 # Number of octaves before the last detectable octave that a candidate tail is compared with.
 # Source: tuned.
 EARLIER_OCTAVES = 2
@@ -467,7 +464,7 @@ class NormHistogram:
         if last > peak and counts[first - 2] > counts[first - 1]:
             apart = (counts[first - 1] - counts[first - 2] - rows[:, 0] + rows[:, 1]) / 2
             model_sd = TAIL_MODEL_RELATIVE_SD * rows.min(axis=1)
-            log_weights += _log_t_weights(apart**2 / (variance / 2 + model_sd**2))
+            log_weights -= 0.5 * apart**2 / (variance / 2 + model_sd**2)
         steps = falls[:, None] * growth[:, None] ** np.arange(len(counts) - first)
         beyond = rows[:, :1] * np.exp(-np.cumsum(steps, axis=1))
         variances = variance + beyond + (TAIL_MODEL_RELATIVE_SD * beyond) ** 2
@@ -518,7 +515,7 @@ class NormHistogram:
             later, earlier = np.maximum(counts[[last - back + 1, last - back]], deviation)
             error = math.log(earlier / later) - np.log(expected[:, back] / expected[:, back - 1])
             noise_variance = deviation**2 * (later**-2 + earlier**-2)
-            log_weights += _log_t_weights(error**2 / (noise_variance + OCTAVE_RATIO_LOG_SD**2))
+            log_weights -= 0.5 * error**2 / (noise_variance + OCTAVE_RATIO_LOG_SD**2)
         return log_weights
 
     def _detectable_falls(self, first: int, tail: Vector) -> Vector:
@@ -615,11 +612,6 @@ def squared_norm_excess(radius: float | Array) -> Callable[[Matrix], Matrix]:
 def _norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
     """Return a function that maps squared norms to the losses in the norm."""
     return lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0)
-
-
-def _log_t_weights(squares: Vector) -> Vector:
-    """Compute log weights of the t distribution from the squares of standardized distances."""
-    return -0.5 * (DETECTABLE_FREEDOM + 1) * np.log1p(squares / DETECTABLE_FREEDOM)
 
 
 def log_normal_density(errors: Array, variances: Array) -> Array:

@@ -108,7 +108,7 @@ def _compares_numbers(release: Release) -> bool:
 
 def _has_foreign_codes(release: Release) -> bool:
     """Return True if a missing code is a number in the notation of a text file alone."""
-    from dpcov.rows.sources.text import Notation  # imports pyarrow
+    from dpcov.rows.notation import Notation  # imports pyarrow
 
     notation = Notation(release.schema.file.decimal, release.schema.file.thousands)
     return bool({*notation.codes(release.schema.missing)} - {*release.schema.missing})

@@ -12,6 +12,8 @@ from dpcov.releases.dates import units_of
 from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from dpcov.releases import Release
@@ -75,8 +77,35 @@ def carried(release: Release) -> dict[str, Any]:
     }
 
 
-def stamped(release: Release, table: pa.Table) -> pa.Table:
-    """Return a table with the facts of a release in its metadata, which Parquet files keep.
+def carried_by_all(releases: Sequence[Release]) -> dict[str, Any]:
+    """Return all facts that accompany a result of several releases.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        Releases, at least one.
+
+    Returns
+    -------
+    dict
+        The facts of `carried` for one release. For several releases, the status, all guarantees,
+        and the facts of each release under ``releases``.
+
+    """
+    facts = [carried(one) for one in releases]
+    if len(facts) == 1:
+        return facts[0]
+    seeded = any(one.reproducible for one in releases)
+    return {
+        "status": NOT_PRIVATE if seeded else facts[0]["status"],
+        "guarantee": " ".join(one["guarantee"] for one in facts),
+        "mechanism": ", ".join(dict.fromkeys(one.mechanism for one in releases)),
+        "releases": facts,
+    }
+
+
+def stamped(release: Release, table: pa.Table, others: Sequence[Release] = ()) -> pa.Table:
+    """Return a table with the facts of its releases in its metadata, which Parquet files keep.
 
     Parameters
     ----------
@@ -86,13 +115,16 @@ def stamped(release: Release, table: pa.Table) -> pa.Table:
     table : pyarrow.Table
         Table without these facts.
 
+    others : sequence of Release
+        Further releases that the table was computed from.
+
     Returns
     -------
     pyarrow.Table
         The same table with more metadata.
 
     """
-    facts = carried(release)
+    facts = carried_by_all([release, *others])
     texts = {
         "dpcov.status": facts["status"],
         "dpcov.guarantee": facts["guarantee"],

@@ -87,9 +87,7 @@ def published(release: Release, statements: Statements) -> list[Fact]:
 def protection(release: Release) -> list[Fact]:
     """Return what the guarantee means, as names and sentences without technical terms."""
     guarantee = release.whole_guarantee
-    meaning = (
-        f"{claims.meaning(guarantee)} By common standards, this is {words.strength(guarantee)}."
-    )
+    meaning = claims.meaning(guarantee)
     if release.group is not None:
         meaning += f" This holds for the releases of all levels of {release.group.column!r}."
     return [

@@ -27,6 +27,7 @@ from dpcov.rows.dates import (
     moment_of,
 )
 from dpcov.rows.numbers import (
+    MAX_CELL_BYTES,
     MAX_EXACT_INTEGER,
     Numbers,
     exact_number,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix
     from dpcov.rows.schema import Reading
 
-MAX_CELL_BYTES = 2**16  # maximum length of a text in bytes; a longer text is missing
 BATCH_CELLS = 2**22  # maximum number of cells in a batch: 32 MiB of float64
 
 # Usual spelling of a number. Codes such as 01 or 1E0 do not match.
@@ -255,7 +255,94 @@ def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ..
         return np.where(moments == NO_MOMENT, np.nan, found)
     if (parts := distinct(values)) is not None:
         return np.append(values_of(parts[0], column, missing), np.nan).take(parts[1])
-    return as_numbers(values, column.reading, missing).floats
+    return declared_numbers(values, column, missing).floats
+
+
+def declared_numbers(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Numbers:
+    """Convert cells of a plain type to the numbers that a declaration allows.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in a plain type.
+
+    column : Numeric
+        Declaration of the column, of a kind other than date and time.
+
+    missing : tuple of str
+        Texts that mean a missing value in all columns.
+
+    Returns
+    -------
+    Numbers
+        The valid numbers.
+
+    """
+    missing = _missing_of(column, missing)
+    return as_numbers(_as_usual(cells(values, missing), column), column.reading, missing)
+
+
+def declared_missing(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Booleans:
+    """Return True for each cell that is missing by the declaration of its column.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Cells in any type.
+
+    column : Numeric
+        Declaration of the column.
+
+    missing : tuple of str
+        Texts that mean a missing value in all columns.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    """
+    missing = _missing_of(column, missing)
+    values = cells(values, missing)
+    return is_missing(pc.coalesce(_as_usual(values, column), values), missing)
+
+
+def _missing_of(column: Numeric, missing: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all missing-value codes of a column, also as plain decimals."""
+    missing = (*missing, *column.missing_codes)
+    notation = getattr(column, "notation", None)
+    return missing if notation is None else (*missing, *notation.codes(missing))
+
+
+def _as_usual(values: pa.Array, column: Numeric) -> pa.Array:
+    """Write texts with the column's own signs and words as plain decimals, 1 and 0.
+
+    A plain decimal stays as it is, because some data sources write numbers as texts. The exception
+    is the point as the sign that groups digits: then only numbers in the notation remain.
+
+    Parameters
+    ----------
+    values : pyarrow.Array, length n
+        Result of `cells`.
+
+    column : Numeric
+        Declaration of the column.
+
+    Returns
+    -------
+    pyarrow.Array, length n
+        Cells. Cells that are not texts do not change.
+
+    """
+    if not is_text(values.type):
+        return values
+    for word, texts in (("1", getattr(column, "true", ())), ("0", getattr(column, "false", ()))):
+        if texts:
+            values = pc.if_else(pc.is_in(values, pa.array(texts, values.type)), word, values)
+    notation = getattr(column, "notation", None)
+    if notation is None:
+        return values
+    written = notation.plainly(values)
+    return written if notation.thousands == "." else pc.coalesce(written, values)
 
 
 def moments_of(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Integers:
@@ -278,6 +365,7 @@ def moments_of(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> I
         Days for dates, microseconds for times; `NO_MOMENT` for any other cell.
 
     """
+    missing = (*missing, *column.missing_codes)
     moments = _moments(values, missing)
     excluded = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
     found = moments // DAY if column.reading == "day" else moments
@@ -365,6 +453,7 @@ def codes_of(
     """
     if isinstance(values, np.ndarray):
         return values
+    missing = (*missing, *column.missing_codes)
     if (parts := distinct(values)) is not None:
         codes = np.append(codes_of(parts[0], column, missing), column.absent)
         return np.asarray(codes.take(parts[1]))
@@ -421,6 +510,28 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         spelt = {i: number for i, number in alike.items() if level_text(number) == texts[i]}
         found = np.where(found < 0, _lookup(plain, spelt), found)
     return found
+
+
+def matches_none(kind: pa.DataType, column: Categorical) -> bool:
+    """Return True if no cell of a type can be one of the declared levels.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the column. Texts can be every level.
+
+    column : Categorical
+        Declaration of the column.
+
+    Returns
+    -------
+    bool
+
+    """
+    numbers, truths = _meanings(dict(enumerate(map(level_text, column.levels))))
+    if pa.types.is_boolean(kind):
+        return not truths
+    return is_number(kind) and not _all_in_type(numbers, kind)
 
 
 def _confirmed(

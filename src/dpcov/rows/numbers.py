@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix
 
+MAX_CELL_BYTES = 2**16  # maximum length of a text in bytes; a longer text is missing
 MINUS_SIGN = "\N{MINUS SIGN}"  # some spreadsheets write this character instead of a hyphen
 # Both constants together contain the characters that `str.strip` removes.
 _ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "

@@ -64,7 +64,9 @@ from dpcov.rows.missing import (
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
+    from dpcov.rows.notation import Notation
 
+MAX_TEXT_CHARACTERS = 200  # Maximum length of a declared text of a cell; cells can be longer.
 MAX_SCHEMA_BYTES = 2**24  # Maximum size of a schema file in bytes.
 MAX_BOUNDS_ERROR = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
 INVISIBLE_CATEGORIES = (
@@ -128,9 +130,41 @@ class _Model(BaseModel):
 
 
 Reading = Literal["number", "whole", "flag", "day", "second"]  # Conversion of cells to numbers.
+DecimalSign = Literal[".", ","]
+GroupingSign = Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u2007", "\u2009", "\u202f"]
+# Texts as they stand in cells, which lose outer blanks.
+Texts = tuple[Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARACTERS)], ...]
 
 
-class Numeric(_Model):
+class _Cells(_Model):
+    """Column with its own texts for missing cells."""
+
+    missing_codes: Texts = Field(
+        (),
+        description="Further texts and numbers that mean a missing value in this column.",
+    )
+
+    @field_validator("missing_codes", "true", "false", check_fields=False)
+    @classmethod
+    def _trimmed(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """Refuse texts that no cell can contain, because cells lose outer blanks."""
+        if any(text != text.strip() for text in texts):
+            raise ValueError("a text begins or ends with a blank. Remove the blank")
+        return texts
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out unset newer keys, because earlier versions of dpcov do not know them."""
+        found: dict[str, Any] = write(self)
+        return {name: one for name, one in found.items() if name not in _LATER_KEYS or one}
+
+
+# Keys that state how a column writes its values.
+SPELLING_KEYS = ("decimal", "thousands", "true", "false")
+_LATER_KEYS = ("missing_codes", *SPELLING_KEYS)
+
+
+class Numeric(_Cells):
     """A numeric column with public bounds; values outside the bounds count as the nearer bound."""
 
     reading: ClassVar[Reading] = "number"
@@ -180,6 +214,11 @@ class Numeric(_Model):
         """True if an encoded row contains a missingness indicator for this column."""
         return self.missing in ("level", "pairwise")
 
+    @property
+    def reads_plain_numbers(self) -> bool:
+        """True if the column contains all numbers, and declares no notation and no codes."""
+        return self.reading == "number" and not self.missing_codes
+
     @classmethod
     def shown(cls, value: float) -> str:
         """Return a value of this column as text, as in a table."""
@@ -192,13 +231,45 @@ class Plain(Numeric):
     kind: Literal["numeric"] = "numeric"
 
 
-class Number(Numeric):
+class _Written(Numeric):
+    """Numeric column whose texts can have their own decimal sign."""
+
+    decimal: DecimalSign | None = Field(
+        None, description="Decimal sign of the texts in this column, in every kind of file."
+    )
+    thousands: GroupingSign | None = Field(
+        None, description="Character that groups digits by three in the texts of this column."
+    )
+
+    @model_validator(mode="after")
+    def _differ(self) -> _Written:
+        """Refuse a decimal sign that also groups digits."""
+        if self.thousands is not None and (self.decimal or ".") == self.thousands:
+            raise ValueError("decimal and thousands must differ. Choose another character")
+        return self
+
+    @property
+    def notation(self) -> Notation | None:
+        """Notation of the texts, or None if the column declares none."""
+        if self.decimal is None and self.thousands is None:
+            return None
+        from dpcov.rows.notation import Notation  # imports pyarrow
+
+        return Notation(self.decimal or ".", self.thousands)
+
+    @property
+    def reads_plain_numbers(self) -> bool:
+        """True if the column contains all numbers, and declares no notation and no codes."""
+        return super().reads_plain_numbers and self.notation is None
+
+
+class Number(_Written):
     """A numeric column."""
 
     kind: Literal["number"] = "number"
 
 
-class Integer(Numeric):
+class Integer(_Written):
     """A column of whole numbers; other numbers count as missing."""
 
     reading = "whole"
@@ -206,7 +277,7 @@ class Integer(Numeric):
     kind: Literal["integer"] = "integer"
 
 
-class Count(Numeric):
+class Count(_Written):
     """A column of whole numbers of at least 0; other numbers count as missing."""
 
     reading = "whole"
@@ -223,6 +294,25 @@ class Flag(Numeric):
     kind: Literal["flag"] = "flag"
     lower: Annotated[float, Field(ge=0, le=0)] = 0.0
     upper: Annotated[float, Field(ge=1, le=1)] = 1.0
+    true: Texts = Field((), description="Further texts that mean 1, such as yes.")
+    false: Texts = Field((), description="Further texts that mean 0, such as no.")
+
+    @model_validator(mode="after")
+    def _clear(self) -> Flag:
+        """Refuse a text with two meanings, and numbers."""
+        if not (self.true or self.false):
+            return self
+        from dpcov.rows.numbers import number_of  # imports pyarrow
+
+        words = (*self.true, *self.false, *self.missing_codes)
+        if len({*words}) < len(words):
+            raise ValueError("a text occurs twice in true, false and missing_codes. Remove one")
+        if any(number_of(word) is not None for word in (*self.true, *self.false)):
+            raise ValueError(
+                "true and false need texts, not numbers. For codes such as 1 and 2, use kind = "
+                "'categorical'"
+            )
+        return self
 
 
 def _days(stated: object) -> float:
@@ -370,7 +460,7 @@ class Derived(Numeric):
     formula: Formula
 
 
-class Categorical(_Model):
+class Categorical(_Cells):
     """A categorical column with declared levels; each level becomes one indicator (0 or 1).
 
     An undeclared value sets no indicator, or the indicator ``(other)`` if `other` is true.
@@ -529,10 +619,8 @@ class FileOptions(_Model):
     encoding: str = Field(
         "utf-8", description="utf-8, utf-16, utf-32, or an encoding with one byte per character."
     )
-    decimal: Literal[".", ","] = "."
-    thousands: (
-        Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u2007", "\u2009", "\u202f"] | None
-    ) = Field(
+    decimal: DecimalSign = "."
+    thousands: GroupingSign | None = Field(
         None,
         description="Character that groups digits by three in numeric columns. A space matches "
         "every kind of space. A no-break or thin space matches all no-break and thin spaces.",
@@ -923,7 +1011,7 @@ class Schema(_Model):
 
     @property
     def numbers(self) -> frozenset[str]:
-        """Names of the columns whose cells are numbers in the notation of a text file.
+        """Names of the columns whose cells are numbers in the notation under ``[file]``.
 
         Examples
         --------
@@ -935,7 +1023,9 @@ class Schema(_Model):
         features = [
             name
             for name, column in self.read_columns.items()
-            if isinstance(column, Numeric) and column.reading in ("number", "whole")
+            if isinstance(column, Numeric)
+            and column.reading in ("number", "whole")
+            and getattr(column, "notation", None) is None
         ]
         tested = (name for name, cells in self.where.items() if cells == "number")
         return frozenset([*features, *tested, *([self.weight.column] if self.weight else [])])
@@ -1257,6 +1347,15 @@ class Schema(_Model):
         return html.tables([declared(self.columns | self.encoded_columns, title)])
 
 
+def number_codes(schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Return the missing-value codes of each column in the notation under ``[file]``."""
+    columns = schema.read_columns
+    return {
+        name: (*schema.missing, *(columns[name].missing_codes if name in columns else ()))
+        for name in schema.numbers
+    }
+
+
 def _without_blanks(document: dict[str, Any]) -> dict[str, Any]:
     """Remove outer blanks from the column names in a plain schema document."""
     found = dict(document)
@@ -1350,13 +1449,32 @@ def _words(fault: Any) -> str:
     """Describe one fault in one or two sentences."""
     text = reason(fault)
     if fault["type"] == "extra_forbidden":
-        text = "this entry does not exist. Check its spelling"
+        text = _unknown_entry(fault["loc"])
+    elif fault["type"] == "string_type" and "missing_codes" in fault["loc"]:
+        text = 'must be text. Put the number in quotes, such as "-9"'
     elif fault["type"] == "union_tag_invalid":
         kind = fault["ctx"]["tag"]
         near = difflib.get_close_matches(kind, get_args(DeclaredKind), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "Choose a kind of the documentation."
         text = f"the kind {kind[:50]!r} does not exist. {hint}"
     return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _unknown_entry(place: Sequence[Any]) -> str:
+    """Describe an entry that does not exist at this place, such as `decimal` of a date."""
+    models = {one.model_fields["kind"].default: one for one in get_args(get_args(Column)[0])}
+    if len(place) == 4 and place[0] == "columns" and place[2] in models:
+        own, key = models[place[2]].model_fields, str(place[3])
+        others = [kind for kind, model in models.items() if key in model.model_fields]
+        if others:
+            named = ", ".join(kind for kind in others if kind != "numeric")
+            return (
+                f"a column of the kind {place[2]!r} has no such entry. Remove the entry, or "
+                f"choose another kind: {named}"
+            )
+        if near := difflib.get_close_matches(key, own, 1):
+            return f"this entry does not exist. Did you mean {near[0]!r}?"
+    return "this entry does not exist. Check its spelling"
 
 
 def _place(fault: Any) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dpcov.core.files import require_readable
 from dpcov.core.printable import printable, shown
 from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
-from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.schema import FileOptions, Schema, number_codes
 from dpcov.rows.sources.array import ArraySource, ObjectSource
 from dpcov.rows.sources.arrow import ArrowSource, ParquetSource, PolarsSource, is_polars
 from dpcov.rows.sources.base import FixedRows, Source, Stripped, holds_sums
@@ -103,7 +105,7 @@ def open_rows(
     # exception during this import, even an interrupt.
     with suppress(ImportError):
         import_module("pandas")
-    source = open_source(data, schema.file, tuple(schema.columns), schema.numbers, schema.missing)
+    source = open_source(data, schema.file, tuple(schema.columns), number_codes(schema))
     if conditions is not None:
         source = rows_meeting(source, conditions)
     kind = SparkRows if is_spark(source) else Rows
@@ -117,8 +119,7 @@ def open_source(
     data: Any,
     options: FileOptions,
     declared: tuple[str, ...],
-    numbers: frozenset[str] = frozenset(),
-    missing: tuple[str, ...] = (),
+    numbers: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Source:
     """Open a data set as a stream of Arrow batches.
 
@@ -134,18 +135,16 @@ def open_source(
     declared : tuple of str
         Names for columns of data without names.
 
-    numbers : frozenset of str
-        Columns of a text file that use the number notation in the options.
-
-    missing : tuple of str
-        Texts that mean a missing value in these columns.
+    numbers : mapping of str to tuple of str
+        Columns of a text file that use the number notation in the options, with the texts that
+        mean a missing value.
 
     Returns
     -------
     Source
 
     """
-    source = _opened(data, options, declared, numbers, missing)
+    source = _opened(data, options, declared, numbers)
     if any(name != name.strip() for name in source.names) and not isinstance(source, SparkSource):
         source = Stripped(source)
     return source if options.rows is None else FixedRows(source, options.rows)
@@ -155,8 +154,7 @@ def _opened(
     data: Any,
     options: FileOptions,
     declared: tuple[str, ...],
-    numbers: frozenset[str],
-    missing: tuple[str, ...],
+    numbers: Mapping[str, tuple[str, ...]],
 ) -> Source:
     """Choose the source class for the data and open the source."""
     if is_frame(data):  # first, because a frame has an attribute for each column name
@@ -169,7 +167,7 @@ def _opened(
     if isinstance(data, DatabaseTable):
         return _open_database(data, options, declared)
     if isinstance(data, str | Path):
-        return _open_file(Path(data), options, declared, numbers, missing)
+        return _open_file(Path(data), options, declared, numbers)
     if is_polars(data):
         return PolarsSource(data)
     if hasattr(data, "__arrow_c_stream__"):
@@ -186,12 +184,11 @@ def _open_file(
     path: Path,
     options: FileOptions,
     declared: tuple[str, ...],
-    numbers: frozenset[str],
-    missing: tuple[str, ...],
+    numbers: Mapping[str, tuple[str, ...]],
 ) -> Source:
     """Choose the source class for a file by its ending and open the source."""
     if str(path) == STANDARD_INPUT:
-        return TextSource(path, options, declared, numbers, missing)
+        return TextSource(path, options, declared, numbers)
     name = shown(path)
     is_link = name != printable(str(path))
     no_table = NO_TABLE_MESSAGE.format(asked("table", "NAME"))
@@ -220,7 +217,7 @@ def _open_file(
         )
     if ending in REMEDIES:
         raise SourceError(f"dpcov cannot read files that end with {ending}. {REMEDIES[ending]}.")
-    return TextSource(path, options, declared, numbers, missing)
+    return TextSource(path, options, declared, numbers)
 
 
 def _refuse_query(data: Any) -> None:

@@ -91,6 +91,7 @@ class ObjectSource(Source):
 
     kind = "list"
     costly = True
+    writes_numbers = True
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         if is_list(data):

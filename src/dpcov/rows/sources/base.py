@@ -88,6 +88,12 @@ class Source:
     ordered : bool
         True if the table defines the order of its rows.
 
+    writes_numbers : bool
+        True if a column of texts can contain numbers that were not texts in the table.
+
+    loses_texts : bool
+        True if a column of numbers can contain texts in the table, which the source parses.
+
     advice : str
         Public hint for the message about a missing column.
 
@@ -107,6 +113,8 @@ class Source:
     rows_are_lines = True
     how_to_count = "save the table as Parquet"
     ordered = True
+    writes_numbers = False
+    loses_texts = False
     advice = ""
     row_count: int | None = None
 
@@ -196,6 +204,7 @@ class Wrapper(Source):
             source.ordered,
         )
         self.rows_are_lines, self.how_to_count = source.rows_are_lines, source.how_to_count
+        self.writes_numbers, self.loses_texts = source.writes_numbers, source.loses_texts
 
     @property
     def caveat(self) -> str:

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import cells, codes_of, is_missing, plain, values_of
+from dpcov.rows.cells import cells, codes_of, declared_missing, is_missing, plain, values_of
+from dpcov.rows.notation import Notation
 from dpcov.rows.numbers import MINUS_SIGN, is_text, trimmed
 from dpcov.rows.schema import Categorical, Number, Numeric
 from dpcov.rows.sources import open_source
@@ -31,7 +32,6 @@ from dpcov.rows.sources.text import (
     COMMON_SEPARATORS,
     READ_BYTES,
     READ_ONCE_MESSAGE,
-    Notation,
     TextSource,
 )
 
@@ -49,7 +49,6 @@ NOTATIONS = [
     Notation(*signs)
     for signs in ((",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
 ]
-SPACED_NOTATION = Notation(".", " ")
 
 
 @dataclass(slots=True, repr=False)  # a repr would print information about the data
@@ -78,9 +77,6 @@ class ColumnDiagnostics:
     otherwise : Counter of Notation
         Unreadable cells that are numbers in another notation.
 
-    spaced : int
-        Unreadable cells of tables other than text files that are numbers with spaces inside.
-
     padded : int
         Texts with outer blanks outside ASCII.
 
@@ -96,7 +92,6 @@ class ColumnDiagnostics:
     above: int = 0
     met: set[int] = field(default_factory=set)
     otherwise: Counter[Notation] = field(default_factory=Counter)
-    spaced: int = 0
     padded: int = 0
     minus: int = 0
 
@@ -222,13 +217,14 @@ def _count_cells(
     written = Notation(schema.file.decimal, schema.file.thousands)
     foreign = is_written and not written.plain and name in schema.numbers
     read = written.plainly(values) if foreign else values
-    missing = schema.missing + (written.codes(schema.missing) if foreign else ())
     column = schema.read_columns.get(name)
     if schema.weight is not None and name == schema.weight.column:
         column = Number(lower=0.0, upper=schema.weight.maximum)
     texts = pc.coalesce(read, values) if foreign else values
-    absent = is_missing(cells(texts, missing), missing)
+    missing = (*schema.missing, *getattr(column, "missing_codes", ()))
+    missing += written.codes(missing) if foreign else ()
     if isinstance(column, Numeric):
+        absent = declared_missing(texts, column, missing)
         numbers = values_of(read, column, missing)
         odd = np.isnan(numbers) & ~absent
         seen.below += int((numbers < column.lower).sum())
@@ -237,9 +233,9 @@ def _count_cells(
         if is_text(texts.type) and name in schema.numbers:
             unread = texts.filter(pa.array(odd))
             nearest = sorted(NOTATIONS, key=lambda one: one.decimal != written.decimal)
-            for one in nearest if is_written else ():
-                seen.otherwise[one] += _numbers(one, unread, column, schema)
-            seen.spaced += 0 if is_written else _numbers(SPACED_NOTATION, unread, column, schema)
+            for one in nearest:
+                if is_written or one.thousands != ".":  # other sources can write numbers as texts
+                    seen.otherwise[one] += _numbers(one, unread, column, schema)
             minus = (
                 pc.match_substring(texts, MINUS_SIGN)
                 .fill_null(False)
@@ -247,11 +243,13 @@ def _count_cells(
             )
             seen.minus += int((minus & ~odd & ~absent).sum())
     elif isinstance(column, Categorical):
+        absent = is_missing(cells(texts, missing), missing)
         codes = codes_of(read, column, schema.missing)
         declared = (codes >= 0) & (codes < len(column.levels))
         seen.met.update(np.unique(codes[declared]).tolist())
         odd = ~declared & ~absent
     else:
+        absent = is_missing(cells(texts, missing), missing)
         odd = _no_id(values, schema) & ~absent
     seen.cells += len(values)
     seen.padded += _with_other_blanks(plain(values))

@@ -32,6 +32,7 @@ from dpcov.rows.cells import (
     as_numbers,
     cells,
     codes_of,
+    declared_numbers,
     distinct,
     moments_of,
 )
@@ -360,7 +361,7 @@ def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
 
     """
     if isinstance(as_what, Categorical):
-        full = Categorical(levels=as_what.levels, other=True, missing="level")
+        full = as_what.model_copy(update={"other": True, "missing": "level"})
         return HeldIntegers(codes_of(values, full, missing), full.absent)
     if as_what == "text":
         texts = cells(values, missing)
@@ -370,7 +371,7 @@ def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
     if isinstance(as_what, Date | Time):
         return HeldIntegers(moments_of(values, as_what, missing), int(NO_MOMENT))
     if isinstance(as_what, Numeric):
-        return as_numbers(values, as_what.reading, missing)
+        return declared_numbers(values, as_what, missing)
     return as_numbers(values, "flag" if as_what == "boolean" else "number", missing)
 
 
@@ -482,7 +483,7 @@ class _Reader:
     def _read_as(self, column: str) -> Reading:
         """Return the type of the cells of a column."""
         declared = self._schema.columns.get(column)
-        if isinstance(declared, Numeric) and declared.reading == "number":
+        if isinstance(declared, Numeric) and declared.reads_plain_numbers:
             return "number"
         if isinstance(declared, Categorical | Numeric):
             return declared
@@ -549,7 +550,12 @@ class _Reader:
             wanted, value = _LITERAL_TYPES[how]
             if not isinstance(stated, wanted):
                 raise self._wrong(f"compare {column!r} with {value}")
-        held = read(_cell(stated, as_what), as_what, () if ordered else self._schema.missing)
+        # A literal is a plain number, whatever the notation of the cells.
+        held = read(
+            _cell(stated, as_what),
+            _plainly(as_what, ordered),
+            () if ordered else self._schema.missing,
+        )
         if not held.known[0]:
             if isinstance(as_what, Date | Time):
                 raise self._wrong(f"compare {column!r} with {_LITERAL_TYPES['day'][1]}")
@@ -572,6 +578,17 @@ class _Reader:
                 )
             return found, _level(as_what.levels[found])
         raise TypeError(type(as_what))
+
+
+def _plainly(as_what: Reading, ordered: bool) -> Reading:
+    """Return how to read a literal: without a notation; if `ordered`, without missing codes."""
+    if isinstance(as_what, str):
+        return as_what
+    update: dict[str, Any] = {"missing_codes": ()} if ordered else {}
+    if (notation := getattr(as_what, "notation", None)) is not None:
+        codes = (*as_what.missing_codes, *notation.codes(as_what.missing_codes))
+        update = {"decimal": None, "thousands": None, "missing_codes": codes} | update
+    return as_what.model_copy(update=update)
 
 
 def _cell(stated: Literal, as_what: Reading) -> pa.Array:

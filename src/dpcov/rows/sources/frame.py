@@ -42,7 +42,7 @@ class FrameSource(Source):
         names = [str(name) for name in data.columns]
         own = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
         self._set_some_fields(names, found, own)
-        self.costly = any(map(_of_objects, kinds))
+        self.costly = self.writes_numbers = any(map(_of_objects, kinds))
         self.row_count = len(data)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

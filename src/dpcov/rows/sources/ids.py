@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, cells, distinct, is_missing, plain
-from dpcov.rows.numbers import MAX_EXACT_INTEGER, is_number, is_text, with_hyphens
+from dpcov.rows.cells import cells, distinct, is_missing, plain
+from dpcov.rows.numbers import MAX_CELL_BYTES, MAX_EXACT_INTEGER, is_number, is_text, with_hyphens
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
 

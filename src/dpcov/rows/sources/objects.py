@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.core.arrays import AnyArray
-from dpcov.rows.cells import MAX_CELL_BYTES
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import level_text
 
 Spelling = Callable[[object], str | None]

@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from dpcov.core.installing import library
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
+from dpcov.rows.cells import batch_rows
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.dates import DAY, moment_of
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.sources.ooxml import SPREADSHEET, Found, Reader
 
 Cell = float | str | bool | datetime | None

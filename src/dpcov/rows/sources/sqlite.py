@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, numbers_of
-from dpcov.rows.numbers import MAX_EXACT_INTEGER
+from dpcov.rows.cells import batch_rows, numbers_of
+from dpcov.rows.numbers import MAX_CELL_BYTES, MAX_EXACT_INTEGER
 from dpcov.rows.schema import level_text
 from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.sql import COLLATION_REASON, Connected, quoted
@@ -66,6 +66,7 @@ class SqliteSource(Connected):
     """
 
     kind = "SQLite"
+    writes_numbers = loses_texts = True
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)

@@ -20,8 +20,9 @@ from dpcov.core.arrays import AnyArray
 from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
+from dpcov.rows.cells import batch_rows
 from dpcov.rows.dates import DAY, SECOND
+from dpcov.rows.numbers import MAX_CELL_BYTES
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.dta import NUMBERS, Field, layout_of

@@ -22,11 +22,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,8 @@ import pyarrow.csv as pacsv
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
-from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, is_missing
-from dpcov.rows.numbers import trimmed, with_hyphens
+from dpcov.rows.cells import batch_rows, is_missing
+from dpcov.rows.notation import Notation
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
 
@@ -54,8 +55,6 @@ BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF_BYTE, CR_BYTE = 10, 13  # Bytes of a line feed and a carriage return.
 STANDARD_INPUT = "-"
 COMMON_SEPARATORS = ",;\t|"  # Common separators.
-# Spaces that group thousands. Each one matches all of them.
-GROUPING_SPACES = "\u00a0\u2007\u2009\u202f"
 NOT_REGULAR_MESSAGE = (
     "{} is not a regular file. To read a pipe, use - as the file name: dpcov release - ... < PIPE"
 )
@@ -93,11 +92,9 @@ class TextSource(Source):
     declared : tuple of str
         Names of the columns, in order if the file has no header.
 
-    numbers : frozenset of str
-        Columns whose cells are numbers in the notation of the options.
-
-    missing : tuple of str
-        Texts that mean a missing value, in the notation of the options or as plain decimals.
+    numbers : mapping of str to tuple of str
+        Columns whose cells are numbers in the notation of the options, with the texts that mean a
+        missing value. These texts are in the notation of the options, or plain decimals.
 
     Attributes
     ----------
@@ -123,8 +120,7 @@ class TextSource(Source):
         path: Path,
         options: FileOptions,
         declared: tuple[str, ...],
-        numbers: frozenset[str] = frozenset(),
-        missing: tuple[str, ...] = (),
+        numbers: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> None:
         self.repeatable = str(path) != STANDARD_INPUT
         if self.repeatable and not path.is_file():
@@ -133,8 +129,8 @@ class TextSource(Source):
         self._declared = declared
         self.options = options
         self._notation = Notation(options.decimal, options.thousands)
-        self._foreign = frozenset[str]() if self._notation.plain else numbers
-        self._codes = self._notation.codes(missing)
+        foreign = {} if self._notation.plain else numbers
+        self._codes = {name: self._notation.codes(codes) for name, codes in foreign.items()}
         self._grammar = _grammar(options)
         lines, header = self._opened()
         self._waiting = None if self.repeatable else lines
@@ -251,12 +247,12 @@ class TextSource(Source):
                 "The parser and dpcov found different numbers of records. Report this as a bug."
             )
         cells = zip(wanted, (table[name].combine_chunks() for name in found), strict=True)
-        return [self._plainly(c) if n in self._foreign else c for n, c in cells]
+        return [self._plainly(c, self._codes[n]) if n in self._codes else c for n, c in cells]
 
-    def _plainly(self, texts: pa.Array) -> pa.Array:
+    def _plainly(self, texts: pa.Array, codes: tuple[str, ...]) -> pa.Array:
         """Convert cells to plain decimals; null if a cell is no number or a missing-value code."""
         found = self._notation.plainly(texts)
-        return pc.if_else(is_missing(found, self._codes), None, found) if self._codes else found
+        return pc.if_else(is_missing(found, codes), None, found) if codes else found
 
     def _opened(self) -> tuple[Lines, bytes]:
         """Open the file and return the lines below the header, and the header."""
@@ -421,76 +417,6 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class Notation:
-    """Notation of numbers.
-
-    Attributes
-    ----------
-    decimal : str
-        Decimal sign.
-    thousands : str or None
-        Character that groups digits by three.
-
-    """
-
-    decimal: str
-    thousands: str | None
-
-    @property
-    def plain(self) -> bool:
-        """True if numbers in this notation are plain decimals."""
-        return self.decimal == "." and self.thousands is None
-
-    @property
-    def pattern(self) -> str:
-        """Regular expression of a number; its thousands are grouped everywhere or nowhere."""
-        whole = "[0-9]+"
-        if self.thousands is not None:
-            whole += f"|[0-9]{{1,3}}({self._grouping}[0-9]{{3}})+"
-        sign = re.escape(self.decimal)
-        exponent = "([eE][+-]?[0-9]{1,3})?"
-        return rf"^[+-]?(({whole})({sign}[0-9]*)?|{sign}[0-9]+){exponent}$"
-
-    @property
-    def _grouping(self) -> str:
-        """Regular expression of the character that groups thousands."""
-        thousands = self.thousands or ""
-        if thousands == " " or thousands in GROUPING_SPACES:
-            return f"[{' ' * (thousands == ' ')}{GROUPING_SPACES}]"
-        return re.escape(thousands)
-
-    def codes(self, missing: Sequence[str]) -> tuple[str, ...]:
-        """Convert missing-value codes to plain decimals; leave out codes that are no numbers."""
-        if self.plain:
-            return ()
-        found = self.plainly(pa.array(missing, pa.string())).to_pylist()
-        return tuple(code for code in found if code is not None)
-
-    def plainly(self, texts: pa.Array) -> pa.Array:
-        """Return cells as plain decimals; null if a cell is not a number in this notation.
-
-        Parameters
-        ----------
-        texts : pyarrow.Array of string, length n
-            Cells.
-
-        Returns
-        -------
-        pyarrow.Array of string, length n
-
-        """
-        written = with_hyphens(trimmed(texts))
-        fits = pc.and_(
-            pc.match_substring_regex(written, self.pattern),
-            pc.less_equal(pc.binary_length(texts), MAX_CELL_BYTES),
-        )
-        found = pc.if_else(fits, written, None)
-        if self.thousands is not None:
-            found = pc.replace_substring_regex(found, self._grouping, "")
-        return pc.replace_substring(found, self.decimal, ".")
 
 
 class Lines:

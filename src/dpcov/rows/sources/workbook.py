@@ -63,6 +63,7 @@ class WorkbookSource(Source):
 
     kind = "Excel"
     costly = True
+    writes_numbers = True
     caveat = COMPUTED_CELLS_NOTE
     rows_are_lines = False  # The cells determine whether a row is blank.
 
