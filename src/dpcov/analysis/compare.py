@@ -30,6 +30,7 @@ from dpcov.analysis.intervals import (
     below_noise,
     sentence,
     stated_intervals,
+    titled,
 )
 from dpcov.core.accounting import zcdp_of_pure
 from dpcov.core.parameters import Probability, check
@@ -37,10 +38,10 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, round_up
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import ReleaseError
+from dpcov.estimate import dependent
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown, units_of
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,6 +21,7 @@ from dpcov.analysis.intervals import (
     shown_unasked,
     stated,
     stated_intervals,
+    titled,
 )
 from dpcov.analysis.normal_equations import solve
 from dpcov.core.entropy import reading_generator
@@ -38,10 +39,9 @@ from dpcov.core.show.table import (
     triangle,
 )
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate, positive
+from dpcov.estimate import Estimate, dependent, positive
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,16 +16,16 @@ from dpcov.analysis.intervals import (
     means_below_noise,
     several_intervals,
     shown_unasked,
+    titled,
 )
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.shares import with_other
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.intervals import Covers, Name, Statistic

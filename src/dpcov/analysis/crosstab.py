@@ -22,6 +22,7 @@ from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     FLAG_TEXT,
     below_noise,
+    titled,
     too_uncertain,
 )
 from dpcov.analysis.table_texts import (
@@ -38,10 +39,9 @@ from dpcov.core.show.frames import table_frame
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Cell, Row, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.shares import OTHER_LABEL
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector

@@ -35,12 +35,11 @@ from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.errors import Stack
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.dates import shown as shown_dates
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans, Vector
@@ -188,6 +187,26 @@ def means_below(estimate: Estimate, of_means: Vector) -> Booleans:
     width = np.array([1.0 if one.is_indicator else 2.0 for one in record.schema.variables])
     hidden = estimate.hidden | (record.clipped and estimate.hides_norms)
     return too_uncertain(of_means, width) | hidden
+
+
+def titled(title: str, sentence: str) -> str:
+    """Return the first line of a table with sampling errors.
+
+    Parameters
+    ----------
+    title : str
+        Title of the table.
+
+    sentence : str
+        Sentence about the figures, or an empty text.
+
+    Returns
+    -------
+    str
+        Title, followed by the sentence.
+
+    """
+    return f"{title}. {sentence}" if sentence else title
 
 
 # --- Statistics ---

@@ -13,7 +13,7 @@ import scipy
 
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
-from dpcov.analysis.intervals import FitFigures, sentence_of_names, stated
+from dpcov.analysis.intervals import FitFigures, sentence_of_names, stated, titled
 from dpcov.analysis.intervals import coefficients as coefficients_of
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
@@ -26,13 +26,12 @@ from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.errors import Stack
 from dpcov.estimate.missing import DERIVATIVE_STEP, rows_of_pairs
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.intervals import Statistic

@@ -15,16 +15,16 @@ from dpcov.analysis.intervals import (
     intervals,
     sentence,
     shown_unasked,
+    titled,
 )
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, dependent
 from dpcov.estimate.missing import MIN_DIVISOR
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix, Vector

@@ -17,6 +17,7 @@ from dpcov.analysis.intervals import (
     sentence_of_names,
     shown_unasked,
     stated,
+    titled,
 )
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
@@ -26,9 +27,8 @@ from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.releases.dates import dates_of, length, shown
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.intervals import Stated

@@ -650,6 +650,29 @@ class Estimate:
         return of_count, np.sqrt(np.mean(means**2, axis=0))
 
 
+def dependent(release: Record) -> str:
+    """Return a sentence about sampling errors if a person can have several rows.
+
+    Parameters
+    ----------
+    release : Record
+        Any release.
+
+    Returns
+    -------
+    str
+        Sentence; empty if no person can have several rows.
+
+    """
+    unit = release.guarantee.unit
+    if unit.column is None or unit.max_rows == 1:
+        return ""
+    return (
+        f"Sampling errors assume independent rows. One person can have {unit.max_rows} rows here, "
+        "so standard errors and intervals can be too small."
+    )
+
+
 def positive(matrix: Matrix) -> Matrix:
     """Return the nearest positive semidefinite matrix."""
     if np.linalg.eigvalsh(matrix)[0] >= 0:

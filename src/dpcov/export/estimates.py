@@ -19,13 +19,12 @@ from dpcov.analysis.intervals import (
 )
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.errors import NotReleasedError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.error_covariance import MAX_FIGURES, figure_names, positions
 from dpcov.published import record
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent
 from dpcov.report.documents import caveats
 from dpcov.rows.schema import Categorical
 

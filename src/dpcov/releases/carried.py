@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from dpcov.estimate import dependent
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
