@@ -179,9 +179,10 @@ def test_means_have_one_rule_too() -> None:
 def test_json_and_csv_carry_what_the_text_says(monkeypatch, run, name) -> None:
     """Every sentence, and the ends of every interval."""
     monkeypatch.setattr(Release, "load", lambda path: noisy())
-    line = (
-        f"{name} x.json {commands()[name].example.replace('age', 'y').replace('smoker', 'group')}"
-    )
+    example = commands()[name].example
+    for one, other in (("age", "y"), ("smoker", "group"), ("income", "b")):
+        example = example.replace(one, other)
+    line = f"{name} x.json {example}"
     text = run(line).out
     document = json.loads(run(f"{line} --json").out)
     read = run(f"{line} --csv")

@@ -25,6 +25,7 @@ from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.core.installing import installing
 from dpcov.core.printable import MAX_PICTURE_NAME_CHARACTERS, shortened
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 
@@ -403,13 +404,14 @@ def coefficients(
 
 
 def pairs(
-    release: Release | Sequence[str],
+    release: Release | Sequence[str] | None = None,
     values: Vector | None = None,
     low: Vector | None = None,
     high: Vector | None = None,
     *,
     ax: Place = None,
     below: Booleans | None = None,
+    names: Sequence[str] | None = None,
 ) -> Axes:
     """Plot correlations of pairs of features with their intervals.
 
@@ -434,6 +436,9 @@ def pairs(
     below : ndarray of bool, shape (m,), optional
         Correlations below the noise level, which have hollow dots.
 
+    names : sequence of str, optional
+        Former name of the first parameter.
+
     Returns
     -------
     Axes
@@ -453,10 +458,13 @@ def pairs(
     >>> axes = dpcov.plot.pairs(release, ax=Figure())
 
     """
+    if names is not None:
+        warn_of_former_name("names", "release")
+        release = names
     if isinstance(release, Release):
         picture: Any = strongest_pairs(release).picture()
         return pairs(**picture.arguments, ax=ax)
-    if values is None or low is None or high is None:
+    if release is None or values is None or low is None or high is None:
         raise ReleaseError("Names of pairs need values, low and high. Or pass a release.")
     asked: dict[str, Any] = {"ordered": False, "below": below}
     return _dots(release, values, low, high, "correlation", ax, len(release), **asked)

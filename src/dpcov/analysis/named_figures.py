@@ -164,6 +164,14 @@ class NamedFigures(Result):
         return Table(("", *named, "below noise"), rows)
 
 
+def require(release: Release) -> None:
+    """Raise `NotReleasedError` if the release has no covariances or no noise distribution."""
+    record.refuse(release.not_released)
+    Estimate.required(release)
+    if release.noise is None:
+        raise NotReleasedError(UNKNOWN_ERROR_MESSAGE)
+
+
 def named_figures(
     release: Release,
     title: str,
@@ -222,10 +230,6 @@ def named_figures(
 
     """
     check("level", level, Probability, ReleaseError)
-    record.refuse(release.not_released)
-    Estimate.required(release)
-    if release.noise is None:
-        raise NotReleasedError(UNKNOWN_ERROR_MESSAGE)
     at = [release.columns.index(name) for name in features]
 
     def both(means: Vector, covariance: Matrix) -> Array:
