@@ -17,12 +17,21 @@ import pytest
 import dpcov
 from analysis_tables import schema, table, without_law
 from dpcov import plot
-from dpcov.analysis.below_noise import below_noise, contains_zero, flags, sentence, too_uncertain
 from dpcov.analysis.correlation import blocks, correlations
 from dpcov.analysis.covariance import covariances
 from dpcov.analysis.declared import commands
-from dpcov.analysis.intervals import CLIPPED_ROWS_NOTE, NO_CLIPPING_NOTE, TAIL_NOTE, Intervals
-from dpcov.analysis.noise_warnings import means_below_noise
+from dpcov.analysis.intervals import (
+    CLIPPED_ROWS_NOTE,
+    NO_CLIPPING_NOTE,
+    TAIL_NOTE,
+    Intervals,
+    below_noise,
+    contains_zero,
+    flags,
+    means_below_noise,
+    sentence,
+    too_uncertain,
+)
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.core.show.plain import json_text

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise
 from dpcov.analysis.correlation import MAX_WRITTEN_FEATURES, clustered_order, clusters
-from dpcov.analysis.intervals import stated_intervals
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    below_noise,
+    stated_intervals,
+    statistic_named,
+)
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.pca import PCA, pca
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
-from dpcov.analysis.statistics import statistic_named
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.core.installing import installing
 from dpcov.core.printable import MAX_PICTURE_NAME_CHARACTERS, shortened
@@ -31,9 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dpcov.analysis.correlation import NamedMatrix
+    from dpcov.analysis.intervals import Name, Statistic
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
-    from dpcov.analysis.statistics import Name, Statistic
     from dpcov.api.plans import Plan
     from dpcov.core.arrays import Booleans, Matrix, Vector
 
@@ -91,7 +94,7 @@ def heatmap(
     below : ndarray of bool, shape (p, p), optional
         Correlations below the noise level. The plot leaves them blank and shows the number in
         brackets, and they form no groups. By default `noise` decides by the rule of
-        `dpcov.analysis.below_noise`. Without both, no correlation is below the noise level.
+        `dpcov.analysis.intervals`. Without both, no correlation is below the noise level.
 
     Returns
     -------

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.column_parts import MISSING_LABEL
 from dpcov.analysis.declared import Option, command
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
 from dpcov.analysis.named_figures import named_figures, require
+from dpcov.analysis.persons import refuse_means
 from dpcov.errors import ReleaseError
-from dpcov.releases.persons import refuse_means
 from dpcov.rows.schema import Categorical, Numeric
 
 if TYPE_CHECKING:

@@ -18,14 +18,13 @@ from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, comma
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.normal_equations import solve
 from dpcov.analysis.penalty import least_risk
+from dpcov.analysis.persons import refuse_means
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
-from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, positive
 from dpcov.releases.dates import shown
-from dpcov.releases.persons import refuse_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

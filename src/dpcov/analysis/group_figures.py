@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import below_noise, too_uncertain
 from dpcov.analysis.column_parts import (
     MISSING_LABEL,
     Columns,
@@ -20,18 +19,22 @@ from dpcov.analysis.column_parts import (
     joint_errors,
     shares_of,
 )
-from dpcov.analysis.intervals import several_intervals, shown_unasked
-from dpcov.analysis.statistics import Means
+from dpcov.analysis.intervals import (
+    Means,
+    below_noise,
+    several_intervals,
+    shown_unasked,
+    too_uncertain,
+)
 from dpcov.core.entropy import reading_generator
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares
+from dpcov.estimate.shares import OTHER_LABEL, nearest_shares
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
 if TYPE_CHECKING:
     from typing import Literal
 
-    from dpcov.analysis.intervals import Intervals
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Intervals, Statistic
     from dpcov.core.arrays import AnyArray, Array, Booleans, Matrix, Vector
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema

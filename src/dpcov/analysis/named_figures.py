@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import (
+from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     UNKNOWN_ERROR_MESSAGE,
     below_noise,
     flags,
     sentence_of_names,
+    titled,
 )
 from dpcov.analysis.table_texts import cautions
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.error_covariance import both_standard_errors
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector

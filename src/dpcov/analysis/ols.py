@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import sentence_of_names
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, Option, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
-from dpcov.analysis.intervals import stated
+from dpcov.analysis.intervals import FitFigures, sentence_of_names, stated, titled
+from dpcov.analysis.intervals import coefficients as coefficients_of
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
+from dpcov.analysis.persons import no_tests_note, sampling_factor
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
-from dpcov.analysis.statistics import FitFigures
-from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
@@ -28,22 +27,15 @@ from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
-from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
-from dpcov.estimate.moments import Stack
+from dpcov.estimate import Estimate, dependent, has_dependent_rows
+from dpcov.estimate.errors import Stack
+from dpcov.estimate.missing import DERIVATIVE_STEP, rows_of_pairs
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
-from dpcov.releases.persons import (
-    dependent,
-    has_dependent_rows,
-    no_tests_note,
-    sampling_factor,
-    titled,
-)
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Statistic
     from dpcov.analysis.wald import Step, WaldTest
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
@@ -653,9 +645,9 @@ def ols(
         raise ReleaseError(INTERCEPT_MESSAGE)
     target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
-    record.refuse(record.directions_reason(release))
+    record.refuse(release.reasons.directions)
     estimate = Estimate.of(release)
-    if not has_gaps(release.schema):
+    if not release.schema.missing_columns:
         Estimate.required(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
@@ -685,7 +677,7 @@ def ols(
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / rows * spread) * units
-    if has_gaps(release.schema):
+    if release.schema.missing_columns:
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     sampling *= factor
     independent = rows / factor**2  # independent rows with the same sampling errors
@@ -882,7 +874,7 @@ def _gone(name: str) -> float:
 def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
     estimate = Estimate.of(release)
-    if not has_gaps(release.schema):
+    if not release.schema.missing_columns:
         return estimate.center
     if not estimate.second_moment.any():
         Estimate.required(release)  # raises with the reason
@@ -938,7 +930,7 @@ def _loss(
 
     """
     problem = Problem.of(release, [to], at, "standardized")
-    if has_gaps(release.schema):
+    if release.schema.missing_columns:
         problem = replace(
             problem,
             gram=covariance[np.ix_(at, at)],
@@ -962,7 +954,7 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = Estimate.of(release).sampling_errors(SAMPLING_DRAWS, generator)
+    errors = Estimate.of(release).row_model.errors(SAMPLING_DRAWS, generator)
     moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import chosen, names_of, position
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
 from dpcov.analysis.named_figures import FISHER, named_figures, regression, require
 from dpcov.errors import ReleaseError
 

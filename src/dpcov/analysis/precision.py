@@ -13,15 +13,15 @@ import numpy as np
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, command, section
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
+from dpcov.analysis.intervals import titled
 from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, dependent
 from dpcov.estimate.repeated import repeated_releases
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

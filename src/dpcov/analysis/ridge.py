@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence_of_names
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
-from dpcov.analysis.intervals import shown_unasked, stated
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    Coefficients,
+    sentence_of_names,
+    shown_unasked,
+    stated,
+    titled,
+)
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
-from dpcov.analysis.statistics import Coefficients
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.releases.dates import dates_of, length, shown
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.intervals import Stated

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command
 from dpcov.analysis.features import names_of, target_and_features
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
 from dpcov.analysis.named_figures import named_figures, regression, require
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from dpcov.analysis.declared import Option, command
 from dpcov.core.parameters import Count, check
 from dpcov.core.show.frames import csv_body
 from dpcov.core.show.result import Result
+from dpcov.denoise.structure import coherent_moments, positions_by_column
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import coherent_moments, positions_by_column
 from dpcov.releases.carried import stamped
 from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric, Schema

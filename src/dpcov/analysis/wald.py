@@ -60,10 +60,10 @@ from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.moments import Stack, first_order
+from dpcov.estimate.errors import Stack, first_order
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Statistic
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dpcov.core.privacy import unit_document
+from dpcov.estimate import dependent, has_dependent_rows
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent, has_dependent_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,6 +16,7 @@ import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -513,7 +514,7 @@ class Categorical(_Cells):
             return len(self.levels)
         return len(self.labels) - 1 if self.missing == "level" else -1
 
-    @property
+    @cached_property
     def is_full(self) -> bool:
         """True if every value, including missing values, sets exactly one indicator."""
         return self.other and self.missing in ("level", "other")
@@ -749,6 +750,9 @@ class Feature:
     variable : bool
         False if the feature only indicates missing values of another feature.
 
+    is_indicator : bool
+        True if the feature is 0 or 1: the indicator of a level, or of a missing number.
+
     """
 
     name: str
@@ -756,11 +760,10 @@ class Feature:
     center: float = 0.0
     scale: float = 1.0
     variable: bool = True
+    is_indicator: bool = dataclass_field(init=False)
 
-    @property
-    def is_indicator(self) -> bool:
-        """True if the feature is 0 or 1: the indicator of a level, or of a missing number."""
-        return self.name != self.column
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_indicator", self.name != self.column)
 
 
 class Schema(_Model):
@@ -983,6 +986,13 @@ class Schema(_Model):
                 )
         if self.by is not None:
             self.grouped_by(self.by)
+        return self
+
+    @model_validator(mode="after")
+    def _complete(self) -> Schema:
+        """Compute what follows from the columns, so that later accesses compute nothing."""
+        _ = self.variables, self.indicators, self.missing_columns
+        _ = [one.is_full for one in self.encoded_columns.values() if isinstance(one, Categorical)]
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""Assumptions about the rows of a person: independent rows, one row, or the mean of all rows."""
+"""What an analysis can say if a person has several rows, or if a row is the mean of them."""
 
 from __future__ import annotations
 
@@ -7,74 +7,10 @@ from typing import TYPE_CHECKING
 
 from dpcov.core.spelling import spelled
 from dpcov.errors import ReleaseError
+from dpcov.estimate import has_dependent_rows
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
-
-MEANS_SENTENCE = "One row per person (their mean): relations between persons, not between visits."
-
-
-def has_dependent_rows(release: Release) -> bool:
-    """Return True if a person can have several rows in the moments of a release."""
-    return release.guarantee.unit.max_rows > 1
-
-
-def dependent(
-    release: Release, *, sampling: bool = True, design_effect: float | None = None
-) -> str:
-    """Return a sentence about the rows of a person.
-
-    Parameters
-    ----------
-    release : Release
-        Any release.
-
-    sampling : bool, default True
-        Include the sentence about sampling errors, which applies if a person can have several rows.
-
-    design_effect : float, optional
-        Design effect that the sampling errors contain.
-
-    Returns
-    -------
-    str
-        Sentence; empty if the privacy unit is a row, or a person with at most one row.
-
-    """
-    unit = release.guarantee.unit
-    if unit.aggregate is not None:
-        return MEANS_SENTENCE
-    if not (sampling and has_dependent_rows(release)):
-        return ""
-    if design_effect is not None:
-        return (
-            f"Sampling errors use the stated design effect {design_effect:g}, because one person "
-            f"can have {unit.max_rows} rows."
-        )
-    return (
-        f"Sampling errors assume independent rows. One person can have {unit.max_rows} rows here, "
-        "so standard errors and intervals can be too small."
-    )
-
-
-def titled(title: str, sentence: str) -> str:
-    """Return the first line of a table with sampling errors.
-
-    Parameters
-    ----------
-    title : str
-        Title of the table.
-
-    sentence : str
-        Result of `dependent`.
-
-    Returns
-    -------
-    str
-        Title, followed by the sentence.
-
-    """
-    return f"{title}. {sentence}" if sentence else title
 
 
 def refuse_means(release: Release, what: str) -> None:
