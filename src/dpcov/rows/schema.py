@@ -991,7 +991,7 @@ class Schema(_Model):
     @model_validator(mode="after")
     def _complete(self) -> Schema:
         """Compute what follows from the columns, so that later accesses compute nothing."""
-        _ = self.variables, self.indicators, self.missing_columns
+        _ = self.variables, self.indicators, self.missing_columns, self.person_means
         _ = [one.is_full for one in self.encoded_columns.values() if isinstance(one, Categorical)]
         return self
 
@@ -1251,7 +1251,7 @@ class Schema(_Model):
             return privacy.Unit()
         return privacy.Unit(self.unit.column, self.unit.max_rows, self.unit.aggregate)
 
-    @property
+    @cached_property
     def person_means(self) -> bool:
         """True if each encoded row is the mean of all rows of one person.
 
