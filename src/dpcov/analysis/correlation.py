@@ -575,8 +575,8 @@ def correlations(
     """
     facts, estimate = facts_of(release), Estimate.of(release)
     matrix, hidden = estimate.correlation, estimate.hides_correlations
-    title, notes = titled(PAIRS_TITLE, dependent(release)), list[str]()
-    noise = found = None
+    title, notes = titled("Private correlations", dependent(release, sampling=False)), list[str]()
+    noise, found, both = None, None, False
     if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
         errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
@@ -593,11 +593,9 @@ def correlations(
         away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
-    mean_rows = dependent(release, sampling=False)
-    whole = triangle(titled("Private correlations", mean_rows), release.columns, matrix)
+    whole = triangle(title, release.columns, matrix)
     listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
-    shown = title if noise is not None and both else titled(PAIRS_TITLE, mean_rows)
-    listed = replace(listed, title=shown)
+    listed = replace(listed, title=titled(PAIRS_TITLE, dependent(release, sampling=both)))
     return Found([whole, listed] if whole else [listed], facts, file)
 
 

@@ -16,9 +16,6 @@ Each rule defines a convex set, and the true moment is in the intersection of al
 projection onto the intersection can only reduce the error of an estimate. The linear equations also
 hold for the noise that is left, so dpcov applies them before it shrinks the eigenvalues.
 
-If a row is the mean of a person's rows, an indicator is a fraction. Only the second rule and the
-last rule then hold.
-
 An estimate of a mean and of a covariance contains noise. Each figure alone can be plausible while
 all figures together are impossible. `coherent_moments` returns the nearest means and covariances
 with these properties:
@@ -34,6 +31,7 @@ with these properties:
 
 If a row is the mean of a person's rows, flags and levels are fractions. Their variances and
 covariances then do not follow from their means, so dpcov keeps the estimates within the bounds.
+Only the second and the last of the four rules above then hold.
 
 The covariances also stay near the bounds of Frechet, which follow from the means: two rare flags
 cannot have a large negative correlation.
