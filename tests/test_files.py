@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +32,10 @@ MANY = 16
 DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
 RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism matrix-laplace -q"
 # A small model of a run: check that it may write, spend, write. GO makes all runs begin at once.
+HIDING = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+HIDING += "from hidden_posix import hide\nhide()\n"
 RUN = """
-import os, sys, time
+import os, time
 from pathlib import Path
 from dpcov.errors import OutputError
 from dpcov.core.files import reserved
@@ -51,6 +54,7 @@ def before():
     draft = Path(f"draft-{os.getpid()}")
     draft.write_text(str(os.getpid()))
     draft.replace(out)
+Path(f"{os.getpid()} is ready").touch()
 while not Path("go").exists():
     time.sleep(0.001)
 try:
@@ -60,29 +64,37 @@ except OutputError:
 """
 
 
-def race(folder: Path, *how: str) -> tuple[int, int]:
+def race(folder: Path, *how: str, before: str = "import sys") -> tuple[int, int]:
     """Return how many of `MANY` processes wrote one file, and how many spent."""
     (folder / "spent").touch()
-    command = [sys.executable, "-c", RUN, *how]
+    command = [sys.executable, "-W", "ignore", "-c", before + RUN, *how]
     started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
-    time.sleep(1)
+    while len(ready := list(folder.glob("* is ready"))) < MANY:
+        assert all(process.poll() is None for process in started)
+        time.sleep(0.01)
+    for path in ready:
+        path.unlink()
     (folder / "go").touch()
     codes = [process.wait(timeout=60) for process in started]
     assert set(codes) <= {0, 2}
     return codes.count(0), len((folder / "spent").read_text())
 
 
+@pytest.mark.parametrize("before", ["import sys", HIDING], ids=["as it is", "hidden POSIX"])
 @pytest.mark.parametrize("left", [None, ""], ids=["new", "left by a killed run"])
-def test_of_many_processes_one_writes_and_the_others_spend_nothing(tmp_path: Path, left) -> None:
+def test_of_many_processes_one_writes_and_the_others_spend_nothing(
+    tmp_path: Path, left, before: str
+) -> None:
     if left is not None:
         (tmp_path / "out").write_text(left)
-    assert race(tmp_path, "now") == (1, 1)
+    assert race(tmp_path, "now", before=before) == (1, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"go", "spent", "out"}
 
 
-def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["import sys", HIDING], ids=["as it is", "hidden POSIX"])
+def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path, before: str) -> None:
     (tmp_path / "out").write_text("old")
-    wrote, spent = race(tmp_path, "now", "force")
+    wrote, spent = race(tmp_path, "now", "force", before=before)
     assert wrote == spent < MANY / 2  # whoever comes after another is done may replace it
 
 
@@ -177,6 +189,22 @@ def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
     assert (tmp_path / "x").read_text() == "next"
 
 
+@pytest.mark.parametrize("when", ["reserved", "written"])
+def test_without_posix_the_next_run_takes_over_what_a_killed_run_leaves(
+    tmp_path: Path, when: str
+) -> None:
+    kill = "import os, signal; die = lambda *_: os.kill(os.getpid(), 9)\n"
+    body = "die()" if when == "reserved" else "os.fsync = die; output.write('new')"
+    command = [sys.executable, "-W", "ignore", "-c", HIDING + kill + START + body]
+    done = subprocess.run(command, cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    link = files._link_of(tmp_path / "x").name
+    assert {path.name for path in tmp_path.iterdir()} == {"x", link, f"{link}.lock"}
+    command[-1] = HIDING + START + "output.write('next')"
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "next")]
+
+
 def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a file system without unnamed files."""
     right = os.open
@@ -209,8 +237,11 @@ def test_the_space_of_an_output_is_reserved_with_and_without_a_call_of_the_syste
 def test_a_disk_that_takes_a_part_of_the_zeros_alone_is_too_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def half(_: int, content: bytes) -> int:
+        return len(content) // 2
+
     monkeypatch.delattr(os, "posix_fallocate")
-    monkeypatch.setattr(os, "pwrite", lambda _, content, __: len(content) // 2)
+    monkeypatch.setattr(files, "os", SimpleNamespace(**vars(os) | {"write": half}))
     with (
         pytest.raises(OutputError, match="No space left"),
         reserved(tmp_path / "x", force=False, space=10),

@@ -66,5 +66,6 @@ def test_the_bill_of_materials_lists_what_is_locked_with_its_licences() -> None:
         "pluggy",
         "trove-classifiers",
         "colorama",
+        "filelock",
         "tomlkit",
     }
