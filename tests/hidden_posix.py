@@ -1,4 +1,4 @@
-"""A process of Linux that lacks what Windows lacks: modules, functions, flags and signals.
+"""A process that lacks what Windows lacks: modules, functions, flags and signals.
 
 `hide` also refuses to rename or remove a file that this process has open, as Windows does. The
 names `fork`, `wait` and `exit_code` remain for the tests themselves.
@@ -28,7 +28,7 @@ SIGNALS = ("SIGHUP", "SIGKILL", "SIGPIPE", "SIGALRM", "SIGUSR1", "alarm", "pause
 # Modules that know another way on Windows, or remove an open file here.
 EXEMPT = ("filelock", "tempfile")
 
-fork = os.fork
+fork = getattr(os, "fork", None)
 wait = os.waitpid
 exit_code = os.waitstatus_to_exitcode
 
@@ -41,7 +41,8 @@ def hide() -> None:
         for name in names:
             if hasattr(owner, name):
                 delattr(owner, name)
-    for name in ("replace", "rename", "unlink", "remove"):
+    guarded = ("replace", "rename", "unlink", "remove") if Path("/proc/self/fd").exists() else ()
+    for name in guarded:
         setattr(os, name, _guarded(getattr(os, name)))
 
 

@@ -27,80 +27,10 @@ from dpcov.errors import DpcovError, LedgerError, OutputError, ReleaseError, Sch
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from tables_for_tests import write_people
+from test_races import START
 
-MANY = 16
 DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
 RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism matrix-laplace -q"
-# A small model of a run: check that it may write, spend, write. GO makes all runs begin at once.
-HIDING = f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
-HIDING += "from hidden_posix import hide\nhide()\n"
-RUN = """
-import os, time
-from pathlib import Path
-from dpcov.errors import OutputError
-from dpcov.core.files import reserved
-out, force = Path("out"), "force" in sys.argv
-def spend():
-    time.sleep(0.3)
-    os.write(os.open("spent", os.O_WRONLY | os.O_APPEND), b"x")
-def now():
-    with reserved(out, force=force) as output:
-        spend()
-        output.write(str(os.getpid()))
-def before():
-    if out.exists() and not force:
-        raise OutputError("exists")
-    spend()
-    draft = Path(f"draft-{os.getpid()}")
-    draft.write_text(str(os.getpid()))
-    draft.replace(out)
-Path(f"{os.getpid()} is ready").touch()
-while not Path("go").exists():
-    time.sleep(0.001)
-try:
-    globals()[sys.argv[1]]()
-except OutputError:
-    sys.exit(2)
-"""
-
-
-def race(folder: Path, *how: str, before: str = "import sys") -> tuple[int, int]:
-    """Return how many of `MANY` processes wrote one file, and how many spent."""
-    (folder / "spent").touch()
-    command = [sys.executable, "-W", "ignore", "-c", before + RUN, *how]
-    started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
-    while len(ready := list(folder.glob("* is ready"))) < MANY:
-        assert all(process.poll() is None for process in started)
-        time.sleep(0.01)
-    for path in ready:
-        path.unlink()
-    (folder / "go").touch()
-    codes = [process.wait(timeout=60) for process in started]
-    assert set(codes) <= {0, 2}
-    return codes.count(0), len((folder / "spent").read_text())
-
-
-@pytest.mark.parametrize("before", ["import sys", HIDING], ids=["as it is", "hidden POSIX"])
-@pytest.mark.parametrize("left", [None, ""], ids=["new", "left by a killed run"])
-def test_of_many_processes_one_writes_and_the_others_spend_nothing(
-    tmp_path: Path, left, before: str
-) -> None:
-    if left is not None:
-        (tmp_path / "out").write_text(left)
-    assert race(tmp_path, "now", before=before) == (1, 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"go", "spent", "out"}
-
-
-@pytest.mark.parametrize("before", ["import sys", HIDING], ids=["as it is", "hidden POSIX"])
-def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path, before: str) -> None:
-    (tmp_path / "out").write_text("old")
-    wrote, spent = race(tmp_path, "now", "force", before=before)
-    assert wrote == spent < MANY / 2  # whoever comes after another is done may replace it
-
-
-def test_control_a_check_before_a_later_rename_loses_what_was_paid_for(tmp_path: Path) -> None:
-    wrote, spent = race(tmp_path, "before")
-    assert wrote == spent > 1
 
 
 def one_file_gets_one_release(folder: Path, processes: int) -> None:
@@ -167,12 +97,6 @@ def test_what_is_reserved_and_not_written_vanishes(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "old"
 
 
-START = (
-    "import sys; from dpcov.core.files import reserved\n"
-    "with reserved('x', force=True) as output:\n "
-)
-
-
 @pytest.mark.parametrize("when", ["reserved", "written"])
 def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
     tmp_path: Path, when: str
@@ -187,22 +111,6 @@ def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"")]
     write(tmp_path / "x", "next", force=False)
     assert (tmp_path / "x").read_text() == "next"
-
-
-@pytest.mark.parametrize("when", ["reserved", "written"])
-def test_without_posix_the_next_run_takes_over_what_a_killed_run_leaves(
-    tmp_path: Path, when: str
-) -> None:
-    kill = "import os, signal; die = lambda *_: os.kill(os.getpid(), 9)\n"
-    body = "die()" if when == "reserved" else "os.fsync = die; output.write('new')"
-    command = [sys.executable, "-W", "ignore", "-c", HIDING + kill + START + body]
-    done = subprocess.run(command, cwd=tmp_path, check=False)
-    assert done.returncode == -signal.SIGKILL
-    link = files._link_of(tmp_path / "x").name
-    assert {path.name for path in tmp_path.iterdir()} == {"x", link, f"{link}.lock"}
-    command[-1] = HIDING + START + "output.write('next')"
-    subprocess.run(command, cwd=tmp_path, check=True)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "next")]
 
 
 def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
