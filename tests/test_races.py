@@ -127,6 +127,7 @@ import sys
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 from dpcov.errors import BudgetExceededError
+
 ledger = Ledger.open("x.ledger")
 print("ready", flush=True)
 for _ in sys.stdin:

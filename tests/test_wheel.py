@@ -1,6 +1,7 @@
 """What is built from the repository holds what it needs, and nothing else."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -34,6 +35,9 @@ def below(folder):
 
 def test_the_wheel_has_every_file_of_the_package_and_no_other(built):
     (path,) = built.glob("*-py3-none-any.whl")  # for any platform
+    for page in ("README.md", "docs/how-to/install.md"):
+        said = re.findall(r"dist/(dpcov-\S+\.whl)", (ROOT / page).read_text(encoding="utf-8"))
+        assert set(said) == {path.name}
     names = set(zipfile.ZipFile(path).namelist())
     inside = {name.removeprefix("dpcov/") for name in names if name.startswith("dpcov/")}
     assert inside == below(ROOT / "src" / "dpcov")

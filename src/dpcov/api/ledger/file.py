@@ -213,6 +213,9 @@ def transaction(
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA journal_mode = DELETE")
             db.execute("PRAGMA synchronous = EXTRA")
+            db.execute(
+                "PRAGMA fullfsync = ON"
+            )  # on macOS, a sync otherwise ends in the drive's cache
             db.execute("PRAGMA trusted_schema = OFF")
             db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             if create and path.stat().st_size == 0:
