@@ -63,7 +63,7 @@ except OutputError:
 def race(folder: Path, *how: str, before: str = "import sys") -> tuple[int, int]:
     """Return how many of `MANY` processes wrote one file, and how many spent."""
     (folder / "spent").touch()
-    command = [sys.executable, "-W", "ignore", "-c", before + RUN, *how]
+    command = [sys.executable, "-c", before + RUN, *how]
     started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
     while len(ready := list(folder.glob("* is ready"))) < MANY:
         assert all(process.poll() is None for process in started)
@@ -111,7 +111,7 @@ def test_without_posix_the_next_run_takes_over_what_a_killed_run_leaves(
     tmp_path: Path, when: str
 ) -> None:
     body = "die()" if when == "reserved" else "os.fsync = die; output.write('new')"
-    command = [sys.executable, "-W", "ignore", "-c", HIDING + KILL + START + body]
+    command = [sys.executable, "-c", HIDING + KILL + START + body]
     done = subprocess.run(command, cwd=tmp_path, check=False)
     assert done.returncode not in (0, 1)
     link = files._link_of(tmp_path / "x").name

@@ -33,7 +33,7 @@ def without_posix(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     start, program, main = command()[:3]
     lines = [*main.splitlines()[:3], code]
     return subprocess.run(
-        [start, "-W", "ignore", program, "\n".join(lines)],
+        [start, program, "\n".join(lines)],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -62,13 +62,18 @@ WRITES = [
     "keys.create(Path('k'), None, force=False)",
     "keys.create(Path('k'), None, force=True)",
     "with files.reserved('x', force=False, space=9): pass",
+    "try: files.write(Path('missing', 'x'), 'text', force=False)",
+    "except files.OutputError as error: print(error)",
     "print(sorted(path.name for path in Path().iterdir()))",
 ]
 
 
 def test_without_posix_keys_are_written_and_replaced_and_a_reservation_vanishes(tmp_path):
     done = without_posix("\n".join(WRITES), tmp_path)
-    assert done.stdout == "['k', 'k.pub']\n", done.stderr
+    refused = (
+        f"The file {str(Path('missing', 'x'))!r} cannot be written: No such file or directory.\n"
+    )
+    assert (done.stdout, done.stderr) == (f"{refused}['k', 'k.pub']\n", "")
 
 
 def test_without_locks_and_filelock_an_output_is_refused_in_a_sentence(monkeypatch, tmp_path):

@@ -17,6 +17,7 @@ import errno
 import os
 import stat
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -322,7 +323,11 @@ def _hold_by_name(stack: ExitStack, path: Path, force: bool, mode: int, space: i
     """Reserve the file by a lock file in its folder, and leave no file open."""
     link = _link_of(path)
     needed = "This system needs the package filelock to lock files. Install it"
-    filelock = library("filelock", needed, OutputError)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a system without locks: marker files do as well
+        filelock = library("filelock", needed, OutputError)
+    if not path.parent.is_dir():  # filelock would create the folder
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     lock = filelock.FileLock(f"{link}.lock", timeout=MAX_LOCK_SECONDS)
     try:
         stack.enter_context(lock)
