@@ -44,6 +44,7 @@ from dpcov.api.ledger.file import (
     named,
     transaction,
 )
+from dpcov.core.files import keep_private
 from dpcov.core.ledger_rule import Count, Rule, Spend
 from dpcov.core.privacy import (
     ZCDP,
@@ -161,6 +162,7 @@ class Ledger:
         _require_text("The name of a data set", dataset)
         try:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
+            keep_private(place, LedgerError)
         except FileExistsError:
             pass  # do not open the file: closing it would release the locks of other threads
         except OSError:

@@ -276,6 +276,7 @@ def _parts(ids: NDArray[np.void], parts: int) -> Integers:
 
 MAX_MEMORY_BYTES = 2**26  # Maximum number of bytes in memory before they are written.
 GROWTH_BYTES = 2**26  # Bytes by which the file grows.
+ZEROS_BYTES = 2**20  # Bytes that are written at once where no call reserves space.
 AES_BLOCK_BYTES = 16  # Size of an AES block in bytes.
 NO_SPACE_MESSAGE = (
     "The disk of the folder for temporary files (TMPDIR) is too small for a private copy of "
@@ -388,7 +389,8 @@ class _Encrypted:
             os.posix_fallocate(self._file.fileno(), self._reserved, GROWTH_BYTES)
         else:
             self._file.seek(self._reserved)
-            self._file.write(bytes(GROWTH_BYTES))
+            for _ in range(GROWTH_BYTES // ZEROS_BYTES):
+                self._file.write(bytes(ZEROS_BYTES))
         self._reserved += GROWTH_BYTES
 
     def read(self, place: int, size: int) -> bytes:
