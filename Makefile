@@ -57,6 +57,9 @@ tasks: wheel ## Run examples/tasks from the wheel, beside pandas, statsmodels, l
 r: ## Check the R package (R with jsonlite, knitr, markdown and lavaan; qpdf)
 	.ci/r
 
+workflows: ## Check the workflows of GitHub (actionlint, or npm with Node.js)
+	.ci/workflows
+
 lint: .venv/ready-lint ## Check style and imports; print code lines by package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -161,6 +164,6 @@ schemas: .venv/ready-test ## Write the files that are generated from the code
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
-.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r lint docstrings types prose data \
+.PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r workflows lint docstrings types prose data \
 	wheel tasks bench entrants reproduce reproduce-faults reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
 

@@ -46,7 +46,7 @@ WIDE = (100_000, 2000)
 FLOOR_BAR = 1.4
 WORKERS_BAR = 0.65
 MATRICES_BAR = 6
-HELP_BAR, COMPLETION_BAR, DEMO_BAR = 0.4, 0.3, 10.0  # CPU seconds
+HELP_BAR, COMPLETION_BAR, DEMO_BAR, PLAN_BAR = 0.4, 0.3, 10.0, 3.0  # CPU seconds
 CHUNK = 200_000
 DPCOV = Path(sys.executable).with_name("dpcov")
 
@@ -279,12 +279,17 @@ def commands(folder: Path) -> Iterator[Any]:
     yield row("import dpcov", metric, took - bare, 0, 0.3, took - bare < 0.3)
     took = seconds([str(DPCOV), "--help"])
     yield row("dpcov --help", "CPU seconds", took, 0, HELP_BAR, took <= HELP_BAR)
-    asked = {"_DPCOV_COMPLETE": "complete_bash", "COMP_WORDS": "dpcov re", "COMP_CWORD": "1"}
-    took = seconds([str(DPCOV)], **asked)
+    completing = {"_DPCOV_COMPLETE": "complete_bash", "COMP_WORDS": "dpcov re", "COMP_CWORD": "1"}
+    took = seconds([str(DPCOV)], **completing)
     case = "completion of a command in a shell"
     yield row(case, "CPU seconds", took, 0, COMPLETION_BAR, took <= COMPLETION_BAR)
-    took = seconds([str(DPCOV), "demo", "--folder", str(folder / "demo")])
+    demo = folder / "demo"
+    took = seconds([str(DPCOV), "demo", "--folder", str(demo)])
     yield row("dpcov demo", "CPU seconds", took, 0, DEMO_BAR, took <= DEMO_BAR)
+    asked = ["--rows", "25000", "--pair", "age", "systolic", "--half-width", "0.05", "--quick"]
+    took = seconds([str(DPCOV), "plan", str(demo / "visits.toml"), *asked])
+    case = "first answer of dpcov plan, 10 columns"
+    yield row(case, "CPU seconds", took, 0, PLAN_BAR, took <= PLAN_BAR)
 
 
 def core_size() -> Iterator[Any]:

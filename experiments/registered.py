@@ -179,8 +179,16 @@ def noise_times(kind: Any, factor: float) -> Iterator[None]:
 
 @contextmanager
 def bound_divided(kind: Any, factor: float) -> Iterator[None]:
-    """Divide the bound from which the library computes every sensitivity of every class."""
-    with mock.patch.object(Lattice, "bound", property(lambda _: int(BOUND / factor))):
+    """Divide the bounds from which a registered class computes every sensitivity."""
+    calibrate = kind.calibrate
+
+    def wrong(mechanism: Any, lattice: Lattice, *public: Any) -> Any:
+        found = replace(lattice)
+        for name in ("bound", "unit_bound"):
+            object.__setattr__(found, name, int(getattr(lattice, name) / factor))
+        return calibrate(mechanism, found, *public)
+
+    with mock.patch.object(kind, "calibrate", wrong):
         yield
 
 

@@ -637,4 +637,4 @@ def test_without_scikit_learn_the_error_says_what_to_do() -> None:
         "import dpcov.estimators"
     )
     assert found.returncode == 1
-    assert 'dpcov.estimators needs: python -m pip install "scikit-learn>=' in found.stderr
+    assert 'pip install "scikit-learn>=' in found.stderr

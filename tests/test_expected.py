@@ -17,11 +17,12 @@ from dpcov.analysis.correlation import correlation_errors, correlations
 from dpcov.analysis.intervals import Stated
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import NotReleasedError
 from dpcov.estimate import Estimate
+from dpcov.estimate.errors import ClippingErrors
 from dpcov.estimate.repeated import repeated_releases
 from dpcov.published.kinds import NoisyCount, NoisyTrace
+from dpcov.published.norm_histogram import ClippingBias
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Schema
@@ -212,8 +213,8 @@ def test_what_the_clip_is_drawn_to_have_taken_is_left_out(monkeypatch: pytest.Mo
     assert made.noise is not None
     quiet, whole = changed(made, noise=made.noise.rescaled(1e-9)), made.mapped(made.second_moment())
     drawn, more = 0.1 * np.diag(np.diag(whole)), 0.3 * whole
-    monkeypatch.setattr(ClippingBias, "draw_shape_error", lambda *_: drawn)
-    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: more)
+    monkeypatch.setattr(ClippingErrors, "draw_shape_error", lambda *_: drawn)
+    monkeypatch.setattr(ClippingErrors, "draw_total_error", lambda *_: more)
     again = next(repeated_releases(quiet, simulation_generator(1))).noisy_mapped()
     left = whole - ClippingBias(made, whole).expected() - drawn - more
     assert again == pytest.approx(left, abs=1e-6 * np.abs(whole).max())

@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,69 +27,10 @@ from dpcov.errors import DpcovError, LedgerError, OutputError, ReleaseError, Sch
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from tables_for_tests import write_people
+from test_races import START
 
-MANY = 16
 DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
 RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism matrix-laplace -q"
-# A small model of a run: check that it may write, spend, write. GO makes all runs begin at once.
-RUN = """
-import os, sys, time
-from pathlib import Path
-from dpcov.errors import OutputError
-from dpcov.core.files import reserved
-out, force = Path("out"), "force" in sys.argv
-def spend():
-    time.sleep(0.3)
-    os.write(os.open("spent", os.O_WRONLY | os.O_APPEND), b"x")
-def now():
-    with reserved(out, force=force) as output:
-        spend()
-        output.write(str(os.getpid()))
-def before():
-    if out.exists() and not force:
-        raise OutputError("exists")
-    spend()
-    draft = Path(f"draft-{os.getpid()}")
-    draft.write_text(str(os.getpid()))
-    draft.replace(out)
-while not Path("go").exists():
-    time.sleep(0.001)
-try:
-    globals()[sys.argv[1]]()
-except OutputError:
-    sys.exit(2)
-"""
-
-
-def race(folder: Path, *how: str) -> tuple[int, int]:
-    """Return how many of `MANY` processes wrote one file, and how many spent."""
-    (folder / "spent").touch()
-    command = [sys.executable, "-c", RUN, *how]
-    started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
-    time.sleep(1)
-    (folder / "go").touch()
-    codes = [process.wait(timeout=60) for process in started]
-    assert set(codes) <= {0, 2}
-    return codes.count(0), len((folder / "spent").read_text())
-
-
-@pytest.mark.parametrize("left", [None, ""], ids=["new", "left by a killed run"])
-def test_of_many_processes_one_writes_and_the_others_spend_nothing(tmp_path: Path, left) -> None:
-    if left is not None:
-        (tmp_path / "out").write_text(left)
-    assert race(tmp_path, "now") == (1, 1)
-    assert {path.name for path in tmp_path.iterdir()} == {"go", "spent", "out"}
-
-
-def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("old")
-    wrote, spent = race(tmp_path, "now", "force")
-    assert wrote == spent < MANY / 2  # whoever comes after another is done may replace it
-
-
-def test_control_a_check_before_a_later_rename_loses_what_was_paid_for(tmp_path: Path) -> None:
-    wrote, spent = race(tmp_path, "before")
-    assert wrote == spent > 1
 
 
 def one_file_gets_one_release(folder: Path, processes: int) -> None:
@@ -155,12 +97,6 @@ def test_what_is_reserved_and_not_written_vanishes(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "old"
 
 
-START = (
-    "import sys; from dpcov.core.files import reserved\n"
-    "with reserved('x', force=True) as output:\n "
-)
-
-
 @pytest.mark.parametrize("when", ["reserved", "written"])
 def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
     tmp_path: Path, when: str
@@ -209,8 +145,11 @@ def test_the_space_of_an_output_is_reserved_with_and_without_a_call_of_the_syste
 def test_a_disk_that_takes_a_part_of_the_zeros_alone_is_too_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def half(_: int, content: bytes) -> int:
+        return len(content) // 2
+
     monkeypatch.delattr(os, "posix_fallocate")
-    monkeypatch.setattr(os, "pwrite", lambda _, content, __: len(content) // 2)
+    monkeypatch.setattr(files, "os", SimpleNamespace(**vars(os) | {"write": half}))
     with (
         pytest.raises(OutputError, match="No space left"),
         reserved(tmp_path / "x", force=False, space=10),

@@ -21,7 +21,7 @@ from dpcov.core.ledger_rule import Count, Rule, Spend
 from dpcov.core.privacy import ZCDP, ApproxDP, PureDP
 from dpcov.core.steps import Steps, steps_shown_by
 from dpcov.errors import BudgetError, ReleaseError, SchemaError
-from dpcov.estimate.sampling import SAMPLING_ERROR_FACTOR
+from dpcov.estimate.errors import SAMPLING_ERROR_FACTOR
 from dpcov.rows.schema import Schema
 
 SCHEMA = Schema.parse(

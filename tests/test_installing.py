@@ -17,9 +17,10 @@ from dpcov.errors import DpcovError
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dpcov"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 DECLARED = {
-    text
-    for extra in PROJECT["optional-dependencies"].values()
+    text.partition(";")[0]
+    for extra in (PROJECT["dependencies"], *EXTRAS.values())
     for text in extra
     if not text.startswith("dpcov")
 }
@@ -67,11 +68,43 @@ def test_a_package_that_dpcov_does_not_declare_has_its_bare_name():
     assert asked(installing("skglm")) == [Requirement("skglm")]
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_the_command_is_one_that_the_environment_has(there, monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda _: find_spec("os") if there else None)
-    command = installing("duckdb")
-    assert command.startswith("python -m pip install " if there else "uv pip install ")
+ENVIRONMENTS = {
+    # how dpcov was installed: a file of the environment, pip in it, its python is first on the path
+    "pip, activated": (None, True, True, "python -m pip install"),
+    "pip, not activated": (None, True, False, "{python} -m pip install"),
+    "uv, activated": (None, False, True, "uv pip install"),
+    "uv, not activated": (None, False, False, "uv pip install --python {python}"),
+    "uv tool": (module.UV_TOOL_FILE, False, False, "uv pip install --python {python}"),
+    "pipx": (module.PIPX_FILE, True, False, "pipx inject dpcov"),
+}
+
+
+@pytest.mark.parametrize("how", ENVIRONMENTS)
+@pytest.mark.parametrize("folder", ["plain", "my tools"])
+def test_the_command_changes_the_environment_of_dpcov(how, folder, tmp_path, monkeypatch):
+    file, pip, first, start = ENVIRONMENTS[how]
+    (place := tmp_path / folder / "dpcov" / "bin").mkdir(parents=True)
+    if file is not None:
+        (place.parent / file).touch()
+    python = str(place / "python")
+    monkeypatch.setattr(module.sys, "prefix", str(place.parent))
+    monkeypatch.setattr(module.sys, "executable", python)
+    monkeypatch.setattr(module.shutil, "which", lambda _: python if first else "/usr/bin/python")
+    monkeypatch.setattr(module, "find_spec", lambda _: find_spec("os") if pip else None)
+    quoted = f'"{python}"' if " " in folder else python
+    assert installing("duckdb") == f'{start.format(python=quoted)} "duckdb>=1.1"'
+
+
+def test_extras_are_few_named_for_tasks_and_former_names_stay():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    _, tasks, former, _ = re.split(r"^# (?:Extras of|Former).*$", text, flags=re.MULTILINE)
+    names = [re.findall(r"^([a-z]+) = \[", part, re.MULTILINE) for part in (tasks, former)]
+    assert names[0] == ["report", "databases", "files", "modelling", "spark"]
+    assert set(names[1]) == {
+        *("demo", "duckdb", "excel", "formula", "postgres", "readstat", "sklearn", "yaml"),
+    }
+    held = {text for name in names[0] for text in EXTRAS[name]}
+    assert {text for name in names[1] for text in EXTRAS[name]} <= held | {"dpcov[report]"}
 
 
 def test_what_the_pages_say_to_install_is_declared_and_on_an_index():
@@ -80,7 +113,7 @@ def test_what_the_pages_say_to_install_is_declared_and_on_an_index():
         for path in (ROOT / "docs").rglob("*.md")
         if "_build" not in path.parts
     )
-    commands = re.findall(r'pip install ("[^`\n]+")', pages)
+    commands = re.findall(r'pip install ("(?!dist/)[^`\n]+")', pages)
     assert len(commands) >= 4
     assert {text for command in commands for text in re.findall(r'"(.+?)"', command)} <= DECLARED
     assert not re.search(r"pip install '?dpcov", pages)

@@ -1,4 +1,7 @@
-"""The ledger under real processes: races for the last slots, kill -9, full and read-only disks."""
+"""The ledger under real processes: races for the last slots, kill -9, full and read-only disks.
+
+Each race, kill and full disk comes twice: as the system is, and without what only POSIX has.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,18 @@ import pytest
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 
-PROLOGUE = """
-import os, signal, sys
+SYSTEMS = ["as it is", "hidden POSIX"]
+HIDING = f"""
+import os, resource, sys
+sys.path.append({str(Path(__file__).parent)!r})
+from hidden_posix import exit_code, fork, hide, wait
+if sys.argv[-1] == "hidden POSIX":
+    hide()
+"""
+PROLOGUE = (
+    HIDING
+    + """
+import signal
 from pathlib import Path
 from dpcov.errors import BudgetExceededError
 from dpcov.api.ledger import Ledger
@@ -34,6 +47,7 @@ def draw(number):
     os.write(drawn, f"drawn {number}\\n".encode())
     os.fsync(drawn)
 """
+)
 
 # Processes fork from one that has imported all: each import needs 0.7 s of CPU.
 RACE = (
@@ -42,7 +56,7 @@ RACE = (
 started, start = os.pipe()
 children = []
 for _ in range(32):
-    if not (child := os.fork()):
+    if not (child := fork()):
         os.close(start)
         os.read(started, 1)
         try:
@@ -52,16 +66,16 @@ for _ in range(32):
         os._exit(0)
     children.append(child)
 os.close(start)
-print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+print(*(exit_code(wait(child, 0)[1]) for child in children))
 """
 )
 
 # For each line a process that spends: it prints its number when it may be killed.
 FOR_EACH_LINE = """
 for _ in sys.stdin:
-    if not (child := os.fork()):
+    if not (child := fork()):
         spend()
-    os.waitpid(child, 0)
+    wait(child, 0)
     print("ended", flush=True)
 """
 
@@ -99,11 +113,11 @@ def spend():
 class Bench:
     """A ledger, the file of what was drawn, and the processes that share them."""
 
-    def __init__(self, folder: Path, budget: float, part: float) -> None:
+    def __init__(self, folder: Path, budget: float, part: float, system: str = SYSTEMS[0]) -> None:
         self.ledger = Ledger.create(folder / "x.ledger", PureDP(budget))
         self.drawn_file = folder / "drawn"
         self.drawn_file.touch()
-        self.arguments = [str(self.ledger.path), str(self.drawn_file), str(part)]
+        self.arguments = [str(self.ledger.path), str(self.drawn_file), str(part), system]
 
     def kill(self, script: str, after: Iterable[float]) -> None:
         """Kill one process after the other that spends, each after so many seconds."""
@@ -125,19 +139,21 @@ class Bench:
         return {entry.id for entry in Ledger.open(self.ledger.path).account().entries}
 
 
-def test_of_32_processes_exactly_20_get_the_20_slots(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, budget=1.0, part=0.05)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_of_32_processes_exactly_20_get_the_20_slots(tmp_path: Path, system: str) -> None:
+    bench = Bench(tmp_path, budget=1.0, part=0.05, system=system)
     codes = run(RACE, *bench.arguments).split()
     assert Counter(codes) == {"0": 20, "3": 12}
     assert bench.drawn() == bench.counted() == set(range(1, 21))
     assert bench.ledger.account().left == {"epsilon": 0.0}
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.slow)])
 def test_kill_9_never_under_counts_and_over_counts_once_per_kill(
-    tmp_path: Path, kills: int
+    tmp_path: Path, kills: int, system: str
 ) -> None:
-    bench, chance = Bench(tmp_path, budget=1e9, part=0.001), random.Random(kills)  # noqa: S311
+    bench, chance = Bench(tmp_path, 1e9, 0.001, system), random.Random(kills)  # noqa: S311
     bench.kill(SPEND_FOR_EVER, (chance.uniform(0, 0.1) for _ in range(kills)))
     drawn, counted = bench.drawn(), bench.counted()
     assert not drawn - counted
@@ -151,8 +167,9 @@ def test_noise_drawn_before_the_commit_is_caught_as_under_counted(tmp_path: Path
     assert bench.drawn() - bench.counted() == {1}
 
 
-FULL_DISK = """
-import resource, sys
+FULL_DISK = (
+    HIDING
+    + """
 from dpcov.errors import LedgerError
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
@@ -171,6 +188,7 @@ for size in (0, 600, 5000, 9000, 20000):
     resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert not ledger.account().entries
 """
+)
 
 READ_ONLY = """
 import os, sys, tempfile
@@ -206,8 +224,9 @@ def run(script: str, *arguments: Path | str) -> str:
     return done.stdout
 
 
-def test_a_full_disk_refuses_and_spends_nothing(tmp_path: Path) -> None:
-    run(FULL_DISK, Ledger.create(tmp_path / "x.ledger", PureDP(1.0)).path)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_full_disk_refuses_and_spends_nothing(tmp_path: Path, system: str) -> None:
+    run(FULL_DISK, Ledger.create(tmp_path / "x.ledger", PureDP(1.0)).path, system)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permission bits are POSIX")

@@ -361,11 +361,11 @@ def test_contrasts_and_factors_are_those_of_statsmodels():
     assert fit.wald_test("ward").statistic == pytest.approx(2 * factor["statistic"], rel=0.01)
 
 
-def test_a_missing_extra_is_named(monkeypatch):
+def test_a_missing_package_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "formulaic"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "formulaic.parser", None)
-    with pytest.raises(ReleaseError, match=r"the extra dpcov\[formula\]: .*install .*formulaic"):
+    with pytest.raises(ReleaseError, match=r"the package formulaic: .*install .*formulaic"):
         dpcov.ols(released(), "sbp ~ age")
     assert dpcov.ols(released(), "sbp", ["age"]).names == ("(intercept)", "age")
 

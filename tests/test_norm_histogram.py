@@ -17,8 +17,7 @@ from dpcov.errors import ReleaseError
 from dpcov.mechanisms.radius_losses import squared_norm_losses
 from dpcov.mechanisms.standardized import COLUMN_LOSS_RELATIVE_SD, best_radius
 from dpcov.published import norm_histogram as lengths
-from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
-from dpcov.published.tails import quantile_of_sum
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends, quantile_of_sum
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice
 from former_documents import former

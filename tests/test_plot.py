@@ -114,6 +114,9 @@ def test_the_pairs_of_a_release_are_its_strongest(release):
     assert len(axes.get_yticklabels()) == 10
     with pytest.raises(ReleaseError, match="low and high"):
         plot.pairs(["a - b"])
+    with pytest.warns(FutureWarning, match="^names is now release"):
+        former = plot.pairs(names=["a - b"], values=[0.4], low=[0.3], high=[0.5])
+    assert [label.get_text() for label in former.get_yticklabels()] == ["a - b"]
 
 
 def test_intervals_are_drawn_with_the_names_and_ends_of_the_statistic(release):

@@ -45,6 +45,15 @@ def test_every_extra_that_make_installs_has_a_lock_with_all_it_asks_for() -> Non
         assert names <= locked.keys(), extra
 
 
+def test_every_action_of_a_workflow_is_pinned_by_its_commit() -> None:
+    text = "".join(path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    used = re.findall(r"uses: (.*)", text)
+    assert len(used) > 8
+    pinned = re.compile(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/.*")
+    assert [one for one in used if not pinned.fullmatch(one)] == []
+    assert "password" not in re.sub(r"#.*", "", text)
+
+
 def test_the_bill_of_materials_lists_what_is_locked_with_its_licences() -> None:
     bill = json.loads((ROOT / "docs" / "sbom.json").read_text())
     found = {plain(part["name"]): part for part in bill["components"]}
@@ -66,5 +75,6 @@ def test_the_bill_of_materials_lists_what_is_locked_with_its_licences() -> None:
         "pluggy",
         "trove-classifiers",
         "colorama",
+        "filelock",
         "tomlkit",
     }

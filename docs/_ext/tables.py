@@ -177,7 +177,7 @@ RESULTS = {
     "dpcov.analysis.precision.SparsePrecision": ("edges", "to_frame", "to_networkx"),
     "dpcov.analysis.ridge.Ridge": ("conf_int", "predict"),
     "dpcov.analysis.ridge.RidgePath": (),
-    "dpcov.analysis.statistics.Statistic": (),
+    "dpcov.analysis.intervals.Statistic": (),
     "dpcov.analysis.correlation.PairCorrelation": (),
     "dpcov.analysis.table1.Table1": ("to_frame",),
     "dpcov.analysis.wald.Contrast": (),

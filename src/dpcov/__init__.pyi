@@ -12,6 +12,9 @@ from dpcov.analysis.cohens_d import cohens_d as cohens_d
 from dpcov.analysis.cronbach_alpha import cronbach_alpha as cronbach_alpha
 from dpcov.analysis.crosstab import crosstab as crosstab
 from dpcov.analysis.discriminant import lda as lda
+from dpcov.analysis.intervals import coefficients as coefficients
+from dpcov.analysis.intervals import eigenvalues as eigenvalues
+from dpcov.analysis.intervals import explained_variance as explained_variance
 from dpcov.analysis.intervals import intervals as intervals
 from dpcov.analysis.intervals import several_intervals as several_intervals
 from dpcov.analysis.mediation import mediation as mediation
@@ -27,9 +30,6 @@ from dpcov.analysis.ridge import ridge as ridge
 from dpcov.analysis.ridge import ridge_error_bound as ridge_error_bound
 from dpcov.analysis.ridge import ridge_path as ridge_path
 from dpcov.analysis.standardized_coefficients import standardized_coefficients as standardized_coefficients
-from dpcov.analysis.statistics import coefficients as coefficients
-from dpcov.analysis.statistics import eigenvalues as eigenvalues
-from dpcov.analysis.statistics import explained_variance as explained_variance
 from dpcov.analysis.synthetic import sample as sample
 from dpcov.analysis.table1 import table1 as table1
 from dpcov.analysis.variance_inflation import variance_inflation as variance_inflation

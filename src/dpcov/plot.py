@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise
 from dpcov.analysis.correlation import MAX_WRITTEN_FEATURES, clustered_order, clusters
-from dpcov.analysis.intervals import stated_intervals
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    below_noise,
+    stated_intervals,
+    statistic_named,
+)
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.pca import PCA, pca
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
-from dpcov.analysis.statistics import statistic_named
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.core.installing import installing
 from dpcov.core.printable import MAX_PICTURE_NAME_CHARACTERS, shortened
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 
@@ -30,9 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dpcov.analysis.correlation import NamedMatrix
+    from dpcov.analysis.intervals import Name, Statistic
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
-    from dpcov.analysis.statistics import Name, Statistic
     from dpcov.api.plans import Plan
     from dpcov.core.arrays import Booleans, Matrix, Vector
 
@@ -90,7 +94,7 @@ def heatmap(
     below : ndarray of bool, shape (p, p), optional
         Correlations below the noise level. The plot leaves them blank and shows the number in
         brackets, and they form no groups. By default `noise` decides by the rule of
-        `dpcov.analysis.below_noise`. Without both, no correlation is below the noise level.
+        `dpcov.analysis.intervals`. Without both, no correlation is below the noise level.
 
     Returns
     -------
@@ -400,13 +404,14 @@ def coefficients(
 
 
 def pairs(
-    release: Release | Sequence[str],
+    release: Release | Sequence[str] | None = None,
     values: Vector | None = None,
     low: Vector | None = None,
     high: Vector | None = None,
     *,
     ax: Place = None,
     below: Booleans | None = None,
+    names: Sequence[str] | None = None,
 ) -> Axes:
     """Plot correlations of pairs of features with their intervals.
 
@@ -431,6 +436,9 @@ def pairs(
     below : ndarray of bool, shape (m,), optional
         Correlations below the noise level, which have hollow dots.
 
+    names : sequence of str, optional
+        Former name of the first parameter.
+
     Returns
     -------
     Axes
@@ -450,10 +458,13 @@ def pairs(
     >>> axes = dpcov.plot.pairs(release, ax=Figure())
 
     """
+    if names is not None:
+        warn_of_former_name("names", "release")
+        release = names
     if isinstance(release, Release):
         picture: Any = strongest_pairs(release).picture()
         return pairs(**picture.arguments, ax=ax)
-    if values is None or low is None or high is None:
+    if release is None or values is None or low is None or high is None:
         raise ReleaseError("Names of pairs need values, low and high. Or pass a release.")
     asked: dict[str, Any] = {"ordered": False, "below": below}
     return _dots(release, values, low, high, "correlation", ax, len(release), **asked)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.column_parts import MISSING_LABEL
 from dpcov.analysis.declared import Option, command
-from dpcov.analysis.named_figures import named_figures
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
+from dpcov.analysis.named_figures import named_figures, require
+from dpcov.analysis.persons import refuse_means
 from dpcov.errors import ReleaseError
 from dpcov.rows.schema import Categorical, Numeric
 
@@ -192,6 +193,8 @@ def cohens_d(
     ('b - a',)
 
     """
+    require(release)
+    refuse_means(release, "Cohen's d")
     column, groups = release.schema.encoded_columns.get(value), _Groups.of(release, by)
     if not isinstance(column, Numeric) or value == by:
         raise ReleaseError(f"{value!r} is no column of numbers besides the groups.")

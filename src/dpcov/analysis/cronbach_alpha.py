@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import chosen, names_of
-from dpcov.analysis.named_figures import Scale, named_figures
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
+from dpcov.analysis.named_figures import Scale, named_figures, require
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def cronbach_alpha(
     ('alpha', 'without x0', 'without x1', 'without x2')
 
     """
+    require(release)
     features = names_of(release, chosen(release, items))
     k = len(features)
     if k < 2:

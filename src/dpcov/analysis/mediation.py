@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import chosen, names_of, position
-from dpcov.analysis.named_figures import named_figures, regression
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
+from dpcov.analysis.named_figures import named_figures, regression, require
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def mediation(
     ('total', 'direct', 'through x1')
 
     """
+    require(release)
     through = [mediators] if isinstance(mediators, str) else list(mediators)
     ends = [position(release, one) for one in (treatment, outcome, *through)]
     others = chosen(release, covariates, reference=True) if covariates else []

@@ -224,7 +224,7 @@ def parsed(formula: str) -> tuple[str, list[Term]]:
 def _tree(formula: str) -> tuple[str, Any]:
     """Return the target and formulaic's tree of the terms, if the whitelist has all tokens."""
     parser, tokenizer, errors = (
-        library("formulaic", "A formula needs the extra dpcov[formula]", ReleaseError, module)
+        library("formulaic", "A formula needs the package formulaic", ReleaseError, module)
         for module in (
             "formulaic.parser",
             "formulaic.parser.algos.tokenize",

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import (
+from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     UNKNOWN_ERROR_MESSAGE,
     below_noise,
     flags,
     sentence_of_names,
+    titled,
 )
 from dpcov.analysis.table_texts import cautions
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.error_covariance import both_standard_errors
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -164,6 +164,14 @@ class NamedFigures(Result):
         return Table(("", *named, "below noise"), rows)
 
 
+def require(release: Release) -> None:
+    """Raise `NotReleasedError` if the release has no covariances or no noise distribution."""
+    record.refuse(release.not_released)
+    Estimate.required(release)
+    if release.noise is None:
+        raise NotReleasedError(UNKNOWN_ERROR_MESSAGE)
+
+
 def named_figures(
     release: Release,
     title: str,
@@ -222,10 +230,6 @@ def named_figures(
 
     """
     check("level", level, Probability, ReleaseError)
-    record.refuse(release.not_released)
-    Estimate.required(release)
-    if release.noise is None:
-        raise NotReleasedError(UNKNOWN_ERROR_MESSAGE)
     at = [release.columns.index(name) for name in features]
 
     def both(means: Vector, covariance: Matrix) -> Array:

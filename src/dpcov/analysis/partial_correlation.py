@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import chosen, names_of, position
-from dpcov.analysis.named_figures import FISHER, named_figures, regression
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
+from dpcov.analysis.named_figures import FISHER, named_figures, regression, require
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def partial_correlation(
     ('x0 - x1',)
 
     """
+    require(release)
     pair = [position(release, first), position(release, second)]
     own = {release.schema.variables[at].column for at in pair}
     if given is None:

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
-from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.statistics import eigenvalues
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    eigenvalues,
+    intervals,
+    sentence,
+    shown_unasked,
+    titled,
+)
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
-from dpcov.estimate.missing import MIN_DIVISOR, has_gaps
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, dependent
+from dpcov.estimate.missing import MIN_DIVISOR
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix, Vector
@@ -286,6 +290,7 @@ def pca(
         means=estimate.means,
         deviations=np.where(flat, np.inf, estimate.scales / np.where(flat, 1.0, units)),
         schema=release.schema,
+        dependent=dependent(release, sampling=False),
         dominance=_dominance(release, np.diag(estimate.covariance) * units**2),
     )
 
@@ -300,9 +305,8 @@ def _dominance(release: Release, variances: Vector) -> str:
     if len(totals) < 2 or share <= MAX_COLUMN_SHARE:
         return ""
     return (
-        f"The column {name!r} holds {min(int(100 * share), 99)}% of the variance or more, because "
-        "of its unit. The components show little else. --correlation (in Python, correlation=True) "
-        "gives all columns the same weight."
+        f"{name!r} holds at least {min(int(100 * share), 99)}% of the variance; --correlation "
+        "gives equal weights."
     )
 
 
@@ -400,7 +404,7 @@ def significant_components(
     record.refuse(release.not_released)
     if release.noise is None:
         return None
-    incomplete = has_gaps(release.schema)
+    incomplete = bool(release.schema.missing_columns)
     estimate = Estimate.of(release)
     if incomplete:
         noisy = estimate.complete(release.noisy())

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command
 from dpcov.analysis.features import names_of, target_and_features
-from dpcov.analysis.named_figures import named_figures, regression
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
+from dpcov.analysis.named_figures import named_figures, regression, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,7 @@ def standardized_coefficients(
     ('x1', 'x2', 'x3')
 
     """
+    require(release)
     to, at = target_and_features(release, target, features, reference=True)
     used = names_of(release, [to, *at])
     behind = list(range(1, len(used)))

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE, flags
 from dpcov.analysis.correlation import different_columns
 from dpcov.analysis.declared import section
-from dpcov.analysis.intervals import intervals
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    UNKNOWN_ERROR_MESSAGE,
+    flags,
+    intervals,
+    titled,
+)
 from dpcov.core.printable import shortened
 from dpcov.core.show.result import Found, Picture
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import ReleaseError
-from dpcov.releases.persons import dependent, titled
+from dpcov.estimate import dependent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.declared import FEATURES_OPTION, command
 from dpcov.analysis.features import chosen, names_of
-from dpcov.analysis.named_figures import Scale, inverse_correlation, named_figures
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL
+from dpcov.analysis.named_figures import Scale, inverse_correlation, named_figures, require
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def variance_inflation(
     ('x0', 'x1')
 
     """
+    require(release)
     used = names_of(release, chosen(release, features, reference=True))
     if len(used) < 2:
         raise ReleaseError("Variance inflation needs at least two features.")

@@ -435,12 +435,13 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _end_in_order() -> None:
-    """Make SIGHUP and SIGTERM raise SystemExit, so that dpcov removes locks and empty files."""
+    """Make signals that end dpcov raise SystemExit, so that dpcov removes locks and empty files."""
 
     def leave(number: int, _: object) -> None:
         sys.exit(128 + number)
 
-    for ending in (signal.SIGHUP, signal.SIGTERM):
+    names = ("SIGHUP", "SIGTERM", "SIGBREAK")  # SIGBREAK: Windows closes the console
+    for ending in (getattr(signal, name) for name in names if hasattr(signal, name)):
         with suppress(ValueError):  # outside the main thread, the program that called dpcov decides
             if signal.getsignal(ending) == signal.SIG_DFL:  # nohup ignores SIGHUP
                 signal.signal(ending, leave)

@@ -108,16 +108,22 @@ def require_writable(quiet: bool = False) -> None:
         number = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
         return  # not a file, such as the stream of a test
-    ends = select.poll()
-    ends.register(number, select.POLLOUT)
     try:
-        broken = any(event & (select.POLLERR | select.POLLNVAL) for _, event in ends.poll(0))
-        if broken:
+        if _is_broken(number):
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         os.write(number, b"")  # some devices refuse even an empty write
     except OSError as error:
         _discard_from_now_on(sys.stdout)
         raise unwritable(error) from None
+
+
+def _is_broken(number: int) -> bool:
+    """Return True if the reader of a pipe has closed it. Windows shows this only to a write."""
+    if not hasattr(select, "poll"):
+        return False
+    ends = select.poll()
+    ends.register(number, select.POLLOUT)
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in ends.poll(0))
 
 
 @contextmanager

@@ -6,23 +6,34 @@ the lock. A killed process leaves an empty file without a lock, which the next p
 
 The content goes to a second file without a name. Its disk space is allocated at the start, and it
 gets its name at the end.
+
+Windows cannot replace or remove an open file. Without the module `fcntl`, the lock is therefore a
+file of its own, from the package filelock, and no file of the reservation stays open.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
+import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
+from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.core.spelling import asked
 from dpcov.errors import DpcovError, OutputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Number of bytes that are read at once.
 PIECE_BYTES = 2**20
@@ -30,6 +41,17 @@ PIECE_BYTES = 2**20
 MAX_LOCK_ATTEMPTS = 100
 # Error numbers of an operation that the file system does not support.
 UNSUPPORTED_ERRORS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
+# Flags of `os.open` that Windows lacks: wait for no pipe, adopt no terminal, close in children.
+WITHOUT_WAITING = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
+# Largest time to wait for a lock file, in seconds: filelock removes the file of a killed process.
+MAX_LOCK_SECONDS = 0.5
+# Largest time to wait for a virus scanner that has the draft open, in seconds.
+MAX_REPLACE_SECONDS = 3.0
+# True on a system whose file modes do not restrict who can read a file.
+WITHOUT_MODES = os.name == "nt"
+# Who can read a private file there: its owner, the system and the administrators. Python gives the
+# same rights to a folder of mode 0700.
+READERS = ("*S-1-3-4:F", "*S-1-5-18:F", "*S-1-5-32-544:F")
 
 
 def read_text(
@@ -82,7 +104,7 @@ def require_readable(path: str | os.PathLike[str], failure: type[DpcovError]) ->
     """
     try:
         if stat.S_ISREG(Path(path).stat().st_mode):
-            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            os.close(os.open(path, os.O_RDONLY | WITHOUT_WAITING))
         return
     except (FileNotFoundError, NotADirectoryError):
         reason = f"The file {shown(path)!r} does not exist. Check the path."
@@ -125,7 +147,7 @@ def _content(path: str | os.PathLike[str], most: int) -> bytes:
 
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file without waiting, even a pipe without a writer."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    return os.open(path, flags | WITHOUT_WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +155,7 @@ class Output:
     """Reserved file name, with the draft file that gets the name at the end."""
 
     path: Path
-    draft: int
+    draft: int | None  # open draft, or None if the system cannot rename an open file
     link: Path | None  # name of the draft, if the file system needs one
 
     def write(self, content: str | bytes) -> None:
@@ -152,17 +174,17 @@ class Output:
         """
         content = content.encode() if isinstance(content, str) else content
         try:
-            with os.fdopen(os.dup(self.draft), "wb") as file:
+            link = _link_of(self.path)
+            with link.open("r+b") if self.draft is None else _again(self.draft) as file:
                 file.write(content)
                 file.truncate()
                 file.flush()
                 os.fsync(file.fileno())
-            link = _link_of(self.path)
             if self.link is None:
                 link.unlink(missing_ok=True)
                 os.link(f"/proc/self/fd/{self.draft}", link, src_dir_fd=self.draft)
             try:
-                link.replace(self.path)
+                _replace(self.path, link)
             except OSError:
                 link.unlink(missing_ok=True)
                 raise
@@ -231,17 +253,11 @@ def reserved(
     with ExitStack() as stack:
         try:
             _refuse_what_is_no_output(place, inputs)
-            held, made = _locked(place, force, mode)
-            stack.callback(_let_go, place, held, made)
-            draft, link = _draft(place, mode)
-            stack.callback(os.close, draft)
-            if link is not None:
-                stack.callback(link.unlink, missing_ok=True)
-            _lock(place, draft)  # the draft will replace `place`, so it needs a lock too
-            _allocate(draft, space)
+            hold = _hold_by_name if fcntl is None else _hold
+            output = hold(stack, place, force, mode, space)
         except (OSError, ValueError) as error:
             raise _unwritable(place, error) from None
-        yield Output(place, draft, link)
+        yield output
 
 
 def check_writable(
@@ -250,6 +266,117 @@ def check_writable(
     """Raise `OutputError` if `reserved` would fail, and keep no reservation."""
     with reserved(path, force=force, inputs=inputs):
         pass
+
+
+def keep_private(path: Path, failure: type[DpcovError] = OutputError) -> None:
+    """Let only the owner and administrators read a new file, if file modes cannot do this.
+
+    Parameters
+    ----------
+    path : Path
+        New file, still empty.
+
+    failure : type of DpcovError
+        Class of the error.
+
+    Raises
+    ------
+    DpcovError
+        Error of class `failure`, if other users could read the file. The file is then removed.
+
+    """
+    if not WITHOUT_MODES:
+        return
+    import subprocess
+
+    tool = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "icacls.exe")  # noqa: PTH118
+    command = [tool, os.path.abspath(path), "/inheritance:r", "/grant:r", *READERS]  # noqa: PTH100
+    try:
+        done = subprocess.run(  # noqa: S603  a program of the system
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        private = done.returncode == 0
+    except OSError:
+        private = False
+    if not private:
+        path.unlink()
+        raise failure(
+            f"Other users could read the private file {shown(path)!r}, because icacls cannot "
+            "restrict its access rights. Choose a folder on an NTFS disk."
+        )
+
+
+def _hold(stack: ExitStack, path: Path, force: bool, mode: int, space: int) -> Output:
+    """Reserve the file by a lock on the file itself."""
+    held, made = _locked(path, force, mode)
+    stack.callback(_let_go, path, held, made)
+    draft, link = _draft(path, mode)
+    stack.callback(os.close, draft)
+    if link is not None:
+        stack.callback(link.unlink, missing_ok=True)
+    _lock(path, draft)  # the draft will replace `path`, so it needs a lock too
+    _allocate(draft, space)
+    return Output(path, draft, link)
+
+
+def _hold_by_name(stack: ExitStack, path: Path, force: bool, mode: int, space: int) -> Output:
+    """Reserve the file by a lock file in its folder, and leave no file open."""
+    link = _link_of(path)
+    needed = "This system needs the package filelock to lock files. Install it"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a system without locks: marker files do as well
+        filelock = library("filelock", needed, OutputError)
+    if not path.parent.is_dir():  # filelock would create the folder
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    lock = filelock.FileLock(f"{link}.lock", timeout=MAX_LOCK_SECONDS)
+    try:
+        stack.enter_context(lock)
+    except filelock.Timeout:
+        raise _in_use(path) from None
+    if os.path.lexists(path):
+        state = os.lstat(path)
+        _require_regular(path, state)
+        _require_replaceable(path, state.st_size, force)
+        os.close(os.open(path, os.O_RDWR))
+    else:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
+        stack.callback(_remove_if_empty, path)
+    link.unlink(missing_ok=True)  # left by a killed process; only this process has the lock
+    draft = os.open(link, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), mode)
+    stack.callback(link.unlink, missing_ok=True)
+    try:
+        _allocate(draft, space)
+    finally:
+        os.close(draft)
+    if not mode & 0o077:
+        keep_private(link)
+    return Output(path, None, link)
+
+
+def _remove_if_empty(path: Path) -> None:
+    with suppress(OSError):
+        if not path.stat().st_size:
+            path.unlink()
+
+
+def _again(draft: int) -> BinaryIO:
+    """Open a draft for writing from its start."""
+    os.lseek(draft, 0, os.SEEK_SET)
+    return os.fdopen(os.dup(draft), "wb")
+
+
+def _replace(path: Path, link: Path) -> None:
+    """Give the draft its name. On Windows, wait for programs that have one of both files open."""
+    deadline = time.monotonic() + MAX_REPLACE_SECONDS
+    while True:
+        try:
+            link.replace(path)
+        except PermissionError:
+            if fcntl is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def _refuse_what_is_no_output(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
@@ -275,11 +402,7 @@ def _locked(path: Path, force: bool, mode: int) -> tuple[int, bool]:
             _lock(path, held)
             if not _is_named(path, held):
                 continue  # another process has replaced or removed the file: try again
-            if os.fstat(held).st_size and not force:
-                raise OutputError(
-                    f"The file {shown(path)!r} already exists. Choose another name, or "
-                    f"{asked('force')} to replace the file."
-                )
+            _require_replaceable(path, os.fstat(held).st_size, force)
             stack.pop_all()
             return held, made
     raise _in_use(path)
@@ -294,7 +417,7 @@ def _is_named(path: Path, held: int) -> bool:
 
 def _opened(path: Path, mode: int) -> tuple[int, bool] | None:
     """Open the file; return its descriptor and True if it is new, or None if it has vanished."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    flags = os.O_RDWR | os.O_NOFOLLOW | WITHOUT_WAITING
     try:
         return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode), True
     except FileExistsError:
@@ -311,6 +434,14 @@ def _opened(path: Path, mode: int) -> tuple[int, bool] | None:
 def _require_regular(path: Path, state: os.stat_result) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise OutputError(f"{shown(path)!r} is not a regular file. Choose another name.")
+
+
+def _require_replaceable(path: Path, size: int, force: bool) -> None:
+    if size and not force:
+        raise OutputError(
+            f"The file {shown(path)!r} already exists. Choose another name, or "
+            f"{asked('force')} to replace the file."
+        )
 
 
 def _lock(path: Path, held: int) -> None:
@@ -361,11 +492,13 @@ def _allocate(draft: int, space: int) -> None:
     except OSError as error:
         if error.errno not in UNSUPPORTED_ERRORS:
             raise
-    if os.pwrite(draft, bytes(space), 0) < space:
+    if os.write(draft, bytes(space)) < space:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _sync(folder: Path) -> None:
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows cannot sync a folder
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from importlib import import_module
 from importlib.metadata import requires
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from dpcov.errors import DpcovError
 
+# Files that pipx and `uv tool` write into the environment of a program.
+PIPX_FILE, UV_TOOL_FILE = "pipx_metadata.json", "uv-receipt.toml"
 # A requirement in package metadata: name, extras and version range, followed by a condition.
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w, .-]+\])?\s*(?P<range>[^;]*)")
 
@@ -49,7 +54,8 @@ def installing(*packages: str) -> str:
     """Return the command that installs packages in the version ranges that dpcov supports.
 
     The command names the packages and not an extra of dpcov. An extra would need dpcov on a package
-    index, or the source code. If pip is missing, the command uses uv.
+    index, the wheel or the source code. The command changes the environment of this process, with
+    the program that made the environment: pipx, uv or pip.
 
     Parameters
     ----------
@@ -62,8 +68,24 @@ def installing(*packages: str) -> str:
         Command for a terminal.
 
     """
-    command = "uv pip install" if find_spec("pip") is None else "python -m pip install"
-    return " ".join([command, *(f'"{_required(package)}"' for package in packages)])
+    return " ".join([_installer(), *(f'"{_required(package)}"' for package in packages)])
+
+
+def _installer() -> str:
+    """Return the start of a command that installs into the environment of this process."""
+    place = Path(sys.prefix)
+    if (place / PIPX_FILE).exists():
+        return f"pipx inject {place.name}"
+    own = _is_own(shutil.which("python"))
+    python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+    if (place / UV_TOOL_FILE).exists() or find_spec("pip") is None:
+        return "uv pip install" if own else f"uv pip install --python {python}"
+    return f"{'python' if own else python} -m pip install"
+
+
+def _is_own(program: str | None) -> bool:
+    """Return True if a Python program belongs to the environment of this process."""
+    return program is not None and Path(program).parent == Path(sys.executable).parent
 
 
 def _required(package: str) -> str:

@@ -10,7 +10,7 @@ Structural equation software such as lavaan uses this order. The matrix is a sum
 - Privacy noise, clipping and rounding. dpcov simulates errors of the second moment
   (`estimate.errors`). It computes the first-order effect z of each error on the means and
   covariances. The first matrix is the average of z z'.
-- Sampling. dpcov simulates rows (`estimate.sampling`). It computes the first-order effect z of each
+- Sampling. dpcov simulates rows (`estimate.errors`). It computes the first-order effect z of each
   row on the means and covariances. The sampling error is the sum of the effects of n independent
   rows. The second matrix is therefore n times the covariance matrix of z.
 
@@ -34,12 +34,11 @@ import numpy as np
 from dpcov.core.entropy import reading_generator
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import MAX_FIGURE_COLUMNS, Table, square
+from dpcov.denoise.structure import positions_by_column
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import positions_by_column
-from dpcov.estimate.errors import MAX_BATCH_ENTRIES
+from dpcov.estimate.errors import MAX_BATCH_ENTRIES, Stack, first_order
 from dpcov.estimate.missing import DERIVATIVE_STEP
-from dpcov.estimate.moments import Stack, first_order
 from dpcov.published.record import refuse
 from dpcov.rows.schema import Categorical
 
@@ -236,7 +235,7 @@ class _Moves:
         moves = [first_order(figures, errors.center, batch) for batch in errors.batches()]
         scaled = [np.concatenate(moves) / np.sqrt(errors.draws)]
         if sampling:
-            rows = estimate.sampling_rows(draws.spawn(1)[0])
+            rows = estimate.row_model.rows(draws.spawn(1)[0])
             size = max(1, MAX_BATCH_ENTRIES // errors.center.size)
             parts = [rows[start : start + size] for start in range(0, len(rows), size)]
             effects = [
@@ -284,9 +283,12 @@ def _figures(estimate: Estimate, at: Sequence[int], matrices: Array) -> Array:
 def _set_blocks(release: Record, stack: Stack) -> None:
     """Replace the covariances of levels and flags that follow from their means.
 
-    The estimates have the same covariances (`estimate.coherent`). The errors of these covariances
-    therefore follow from the errors of the means.
+    The estimates have the same covariances (`denoise.structure`). The errors of these covariances
+    therefore follow from the errors of the means. The means of a person's rows do not have such
+    covariances.
     """
+    if release.schema.person_means:
+        return
     for column, at in positions_by_column(release.schema):
         means = stack.means[:, at]
         if isinstance(column, Categorical):

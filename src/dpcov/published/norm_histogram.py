@@ -16,6 +16,11 @@ This module estimates the clipping bias in two parts:
 The histogram cannot detect a few rows that lie far beyond all the others. The histogram can detect
 rows with a rare category, because many rows share the category.
 
+The histogram does not show the directions of the loss. `ClippingBias` assumes that the lost second
+moment has the shape of the estimated centered second moment. The true loss can differ from this
+shape (`estimate.errors.ClippingErrors`). The mechanism uses the same model when it chooses the
+clipping radius.
+
 Terms: a *norm* is the Euclidean norm of a transformed row. An *octave* is a range of squared norms
 whose upper end is twice its lower end.
 """
@@ -25,19 +30,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+import scipy  # its modules are imported at their first use, because importing them takes long
 from scipy.special import ndtr
 
 from dpcov.core.samplers.scalars import ScalarLaplace
-from dpcov.published.tails import quantile_of_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
     from dpcov.core.samplers import ScalarLaw
+    from dpcov.rows.moment import Lattice
 
 # "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
 
@@ -86,6 +92,20 @@ OCTAVE_RATIO_LOG_SD = 0.5
 # Source: tuned.
 EARLIER_OCTAVES = 2
 
+# --- Clipping bias ---
+
+# Standard deviation of the loss along one of p columns, in units of T2 / sqrt(p). With this value,
+# the stated errors of correlations equal the true errors in the geometric mean. Source: tuned on
+# the part `tune` of benchmarks/tables.toml (`make bench NAME=calibration`).
+COLUMN_LOSS_RELATIVE_SD = 0.4
+# dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
+# with a probability above the second constant. Source of both: tuned on the part `tune` of
+# benchmarks/tables.toml.
+MAX_HIDDEN_VARIANCE_FRACTION, MAX_HIDDEN_VARIANCE_PROBABILITY = 0.2, 0.25
+# Fraction of a second moment. A smaller centered second moment is a rounding error and has no
+# direction. Source: not recorded.
+MOMENT_ROUNDING_FRACTION = 1e-12
+
 # --- Numerical constants ---
 
 # Normal quantile of a two-sided 95% interval.
@@ -93,6 +113,16 @@ Z_95 = 1.96
 # Quantiles of the position of a row within its bin, shape (5,). A row can lie anywhere in its bin,
 # so averages over a bin are averages over these positions.
 BIN_NODES = (np.arange(5) + 0.5) / 5
+# Smallest weight, as a fraction of the largest weight. Smaller weights are raised to this value,
+# which can only raise the bound. Source: not recorded.
+MIN_RELATIVE_WEIGHT = 1e-100
+# Relative rounding error of the partial fractions. If this error is too large for alpha, only the
+# Chernoff bound is used. Source: not recorded.
+PARTIAL_FRACTION_ERROR = 1e-12
+# Number of steps of the golden-section search for the best s. They shorten the interval of s by a
+# factor of 2e8. The error of the least value is then of the order of 1e-17, because the bound is
+# flat near its minimum.
+GOLDEN_SECTION_STEPS = 40
 # Limits of the fall within a bin. Beyond them, all rows lie at one end of the bin.
 MIN_FALL, MAX_FALL = -6.0, 12.0
 MIN_FALL_SIZE = 1e-9  # Smaller falls would divide by 0.
@@ -211,8 +241,8 @@ class NormHistogram:
         """Compute upper confidence bounds on both losses, without a model of the tail.
 
         The bounds place every row at the upper end of its bin. The noise in the counts is then the
-        only source of randomness. Its quantile is computed by `dpcov.published.tails`, because a
-        normal quantile is too small for Laplace noise.
+        only source of randomness. Its quantile is computed by `quantile_of_sum`, because a normal
+        quantile is too small for Laplace noise.
 
         Parameters
         ----------
@@ -602,3 +632,342 @@ def log_normal_density(errors: Array, variances: Array) -> Array:
 
     """
     return np.asarray(-0.5 * (errors**2 / variances + np.log(variances)))
+
+
+# --- Upper quantiles of a weighted sum of noise ---
+
+
+def quantile_of_sum(law: ScalarLaw, weights: Vector, level: float) -> float:
+    """Return an upper bound on a quantile of a weighted sum of noise.
+
+    Parameters
+    ----------
+    law : ScalarLaw
+        Distribution of each draw.
+
+    weights : ndarray, shape (m,)
+        Weights of the m draws, at least 0.
+
+    level : float
+        Probability of the quantile, above 0 and below 1.
+
+    Returns
+    -------
+    float
+        Number that the sum exceeds with a probability of at most 1 - level.
+
+    Notes
+    -----
+    Let X_1, X_2, ... be independent draws of the noise, let w_1, w_2, ... be weights of at least 0,
+    and let alpha be 1 minus the confidence level. Each of two methods gives an upper bound on the
+    quantile of the sum of w_i X_i. Both bounds are proved, so dpcov uses the smaller one.
+
+    **Chernoff bound.** Let K(s) be the sum of the logarithms of the moment generating functions at
+    s w_i. Then P(sum w X > x) <= exp(K(s) - s x) for every s > 0. The moment generating functions
+    are:
+
+    - Discrete Laplace noise with q = exp(-1 / scale): (1 - q)^2 / ((1 - q e^s) (1 - q e^-s)).
+    - Discrete Gaussian noise: at most exp(s^2 variance / 2). See lemma 20 of Canonne, Kamath and
+      Steinke (2020), The discrete Gaussian for differential privacy.
+
+    **Comparison with continuous noise.** X is stochastically smaller than Y + c, where Y is
+    continuous noise and c is a constant. Hence sum w X is stochastically smaller than
+    sum w Y + c sum w. The constants are:
+
+    - Gaussian noise: c = 1. See proposition 25 of the same paper.
+    - Laplace noise: P(X >= k) = q^k / (1 + q) for k >= 1. This probability must not exceed
+      P(Y >= k - c) on both sides of 0. With g = scale log(2 / (1 + q)), the constant is
+      c = max(g, 1 - g).
+
+    The sum of w_i Y_i is normal for Gaussian noise. For Laplace noise with different scales
+    s_i = w_i scale, partial fractions of the characteristic function give the tail for x >= 0:
+
+        P(sum w Y > x) = sum_i p_i exp(-x / s_i) / 2,
+        p_i = product over j of 1 / (1 - (s_j / s_i)^2).
+
+    """
+    used = weights[weights > 0]
+    if not used.size:
+        return 0.0
+    unit, alpha = float(used.max()), 1 - level
+    relative = np.maximum(used / unit, MIN_RELATIVE_WEIGHT)
+    bounds = _of_laplace if isinstance(law, ScalarLaplace) else _of_gaussian
+    return unit * bounds(law, relative, alpha)
+
+
+def _of_gaussian(law: ScalarLaw, weights: Vector, alpha: float) -> float:
+    """Return the smaller of the two bounds for Gaussian noise."""
+    deviation = law.standard_deviation * float(np.linalg.norm(weights))
+    compared = -float(scipy.special.ndtri(alpha)) * deviation + float(weights.sum())
+    return min(deviation * math.sqrt(-2 * math.log(alpha)), max(compared, 0.0))
+
+
+def _of_laplace(law: ScalarLaw, weights: Vector, alpha: float) -> float:
+    """Return the smaller of the two bounds for Laplace noise."""
+    scale = law.standard_deviation / math.sqrt(2)
+    return min(_chernoff(scale, weights, alpha), _compared(scale, weights, alpha))
+
+
+def _chernoff(scale: float, weights: Vector, alpha: float) -> float:
+    """Return the Chernoff bound at the best s. The bound is valid at every s.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the Laplace noise.
+
+    weights : ndarray, shape (m,)
+        Weights above 0, at most 1.
+
+    alpha : float
+        Probability that the sum exceeds the bound.
+
+    Returns
+    -------
+    float
+        Bound in the units of the noise.
+
+    """
+    at_zero = 2 * len(weights) * math.log(-math.expm1(-1 / scale))
+
+    def bound(s: float) -> float:
+        sides = [np.log(-np.expm1(side * s * weights - 1 / scale)).sum() for side in (1, -1)]
+        return float(at_zero - sum(sides) - math.log(alpha)) / s
+
+    return _least_between(bound, 1e-6 / scale, (1 - 1e-9) / scale)
+
+
+def _least_between(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the least value that a golden-section search finds between two arguments.
+
+    The search uses no `scipy.optimize`, whose import takes longer than all other work of a command.
+    """
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = function(left), function(right)
+    for _ in range(GOLDEN_SECTION_STEPS):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = function(right)
+    return min(at_left, at_right)
+
+
+def _compared(scale: float, weights: Vector, alpha: float) -> float:
+    """Return the bound from continuous Laplace noise.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the Laplace noise.
+
+    weights : ndarray, shape (m,)
+        Weights above 0, at most 1.
+
+    alpha : float
+        Probability that the sum exceeds the bound.
+
+    Returns
+    -------
+    float
+        Bound in the units of the noise. The bound is infinite if the partial fractions are not
+        accurate enough.
+
+    """
+    scales = scale * weights
+    with np.errstate(all="ignore"):
+        factors = 1 / (1 - (scales / scales[:, None]) ** 2)
+        np.fill_diagonal(factors, 1.0)
+        parts = factors.prod(axis=1)
+    if not np.abs(parts).sum() * PARTIAL_FRACTION_ERROR < alpha:
+        return math.inf
+
+    def above(x: float) -> float:
+        return float(parts @ np.exp(-x / scales)) / 2 - alpha
+
+    gap = scale * math.log(2 / (1 + math.exp(-1 / scale)))
+    shift = max(gap, 1 - gap) * float(weights.sum())
+    if above(0.0) <= 0:
+        return shift
+    low, high = 0.0, scale
+    while above(high) > 0:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if above(middle) > 0 else (low, middle)
+    return shift + high
+
+
+# --- The clipping bias of a second moment ---
+
+
+class ClippedRows(Protocol):
+    """Facts of a release that a clipping bias depends on. `Record` documents them."""
+
+    @property
+    def lengths(self) -> NormHistogram | None:
+        """Noisy histogram of the norms of the transformed rows."""
+
+    @property
+    def lattice(self) -> Lattice:
+        """Lattice of the transformed rows, with the clipping radius."""
+
+    @property
+    def linear_map(self) -> Matrix | None:
+        """Matrix of the map of the rows."""
+
+    @property
+    def number_of_rows(self) -> float | None:
+        """Exact or estimated number of rows."""
+
+    def mapped(self, matrix: Matrix) -> Matrix:
+        """Convert second moments of encoded rows to transformed rows."""
+
+
+class ClippingBias:
+    """What clipping removed from the second moment of the transformed rows.
+
+    Parameters
+    ----------
+    release : ClippedRows
+        Release. If it has no norm histogram, the bias is 0.
+
+    moment : ndarray, shape (d, d)
+        Estimated second moment of the transformed rows. The lost second moment has the shape of
+        the centered part of this matrix.
+
+    Attributes
+    ----------
+    shape : ndarray, shape (p, p)
+        Shape of the lost second moment, with trace 1 or 0.
+
+    squared_norm : ClippingLoss
+        Total T2 of the lost squared norms.
+
+    norm : ClippingLoss
+        Total T1 of the lost norms.
+
+    has_undetectable_tail : bool
+        True if rows that the noise hides can hold much of the total variance.
+
+    """
+
+    def __init__(self, release: ClippedRows, moment: Matrix) -> None:
+        self._release = release
+        self._p = release.lattice.features
+        self.shape, self._total_variance = _shape(moment, self._p)
+        self.squared_norm = self.norm = ClippingLoss(0.0, 0.0)
+        self.has_undetectable_tail = False
+        if release.lengths is not None:
+            self.squared_norm = release.lengths.squared_norm_loss(release.lattice.radius)
+            self.norm = release.lengths.norm_loss(release.lattice.radius)
+            threshold = MAX_HIDDEN_VARIANCE_FRACTION * self._total_variance
+            probability = release.lengths.tail_loss_probability(release.lattice.radius, threshold)
+            self.has_undetectable_tail = probability > MAX_HIDDEN_VARIANCE_PROBABILITY
+
+    @classmethod
+    def of(cls, release: ClippedRows, moment: Matrix) -> ClippingBias:
+        """Return the bias of a release with this denoised second moment of the encoded rows."""
+        return cls(release, release.mapped(moment))
+
+    def limits_in_words(self, confidence: float) -> str:
+        """Return a sentence with the largest possible bias, for any tail of the data.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of each limit, between 0 and 1.
+
+        Returns
+        -------
+        str
+            Sentence with the two limits of `upper_bounds`.
+
+        """
+        variance, mean = self.upper_bounds(confidence)
+        if math.isinf(variance):
+            return "The size of this clipping bias is not known."
+        return (
+            f"For any tail, clipping removed at most {_short(variance)} times the total variance "
+            f"inside the radius, and shifted no mean by more than {_short(mean)} standard "
+            f"deviations ({confidence:.0%} confidence each)."
+        )
+
+    def upper_bounds(self, confidence: float) -> tuple[float, float]:
+        """Compute upper confidence bounds on the bias, without a model of the tail.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of each bound, between 0 and 1.
+
+        Returns
+        -------
+        variance_bound : float
+            Bound on the removed second moment, as a multiple of the total variance inside
+            the clipping radius.
+
+        mean_bound : float
+            Bound on the shift of any mean, in standard deviations of its column.
+
+        """
+        release, rows = self._release, self._release.number_of_rows or 0.0
+        if release.lengths is None or min(self._total_variance, rows) <= 0:
+            return math.inf, math.inf
+        squared, norm = release.lengths.loss_upper_bounds(release.lattice.radius, confidence)
+        linear_map = np.eye(self._p) if release.linear_map is None else release.linear_map
+        inverse = np.linalg.inv(linear_map)
+        # Variances of the columns, as fractions of the total variance of the transformed rows.
+        variances = np.sum(inverse @ self.shape * inverse, axis=1)
+        varies = variances > 0
+        farthest = np.max(np.sum(inverse**2, axis=1)[varies] / variances[varies])
+        of_mean = norm * math.sqrt(farthest / (self._total_variance * rows))
+        return squared / self._total_variance, of_mean
+
+    def expected(self) -> Matrix:
+        """Return the estimated bias as a matrix of shape (d, d), in units of the second moment."""
+        order = self._release.lattice.dimension
+        loss = np.zeros((order, order))  # the sums lose nothing
+        loss[: self._p, : self._p] = self.squared_norm.estimate * self.shape
+        return loss
+
+
+def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
+    """Compute the shape and the size of the centered second moment.
+
+    Parameters
+    ----------
+    moment : ndarray, shape (d, d)
+        Second moment of the transformed rows.
+
+    p : int
+        Number of features.
+
+    Returns
+    -------
+    shape : ndarray, shape (p, p)
+        Centered second moment, divided by its trace. If the trace is only a rounding error, this
+        matrix is 0.
+
+    size : float
+        Trace of the centered second moment, or 0 if it is only a rounding error.
+
+    """
+    centered = moment[:p, :p]
+    if len(moment) > p and moment[-1, -1] > 0:
+        centered = centered - np.outer(moment[:p, -1], moment[:p, -1]) / moment[-1, -1]
+    values, vectors = np.linalg.eigh(centered)
+    if values[0] < 0:  # a rounding error must not grow with the correction for clipping
+        centered = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    size = float(np.trace(centered))
+    # The noise can make the trace of the moment negative.
+    nothing = size <= MOMENT_ROUNDING_FRACTION * abs(float(np.trace(moment)))
+    return (np.zeros((p, p)), 0.0) if nothing else (centered / size, size)
+
+
+def _short(number: float) -> str:
+    """Return a number with two significant digits, never with an exponent."""
+    return f"{float(f'{number:.2g}'):,.12g}"

@@ -6,10 +6,11 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from dpcov.core.privacy import unit_document
+from dpcov.estimate import dependent, has_dependent_rows
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +32,9 @@ def stated(release: Release) -> dict[str, Any]:
     -------
     dict
         The keys are ``status`` and ``guarantee``. ``warning`` is there if a fault of an old version
-        can affect the release. ``sampling`` is there if a person can have several rows. ``dates``
-        names the unit of columns with dates or times.
+        can affect the release. ``sampling`` is there if a person can have several rows, and
+        ``each_row`` if a row is the mean of a person's rows. ``dates`` names the unit of columns
+        with dates or times.
 
     """
     found: dict[str, Any] = {
@@ -42,7 +44,7 @@ def stated(release: Release) -> dict[str, Any]:
     if faults := advisories(release):
         found["warning"] = " ".join(faults)
     if sentence := dependent(release):
-        found["sampling"] = sentence
+        found["sampling" if has_dependent_rows(release) else "each_row"] = sentence
     if units := units_of(release.schema):
         found["dates"] = units
     return found
@@ -68,7 +70,7 @@ def carried(release: Release) -> dict[str, Any]:
         **stated(release),
         "budget": asdict(guarantee.budget),
         "neighbors": guarantee.neighbors.value,
-        "unit": asdict(guarantee.unit),
+        "unit": unit_document(guarantee.unit),
         "group": None if group is None else {"column": group.column, "level": group.level},
         "mechanism": release.mechanism,
         "denoise": release.denoise,

@@ -15,7 +15,6 @@ from dpcov.core.printable import shortened
 from dpcov.core.privacy import LARGE_EPSILON, ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.replay import Replay
-from dpcov.published import record
 from dpcov.published.recomputed import Total, is_gaussian, is_recomputed
 from dpcov.releases.unprotected import SHORT_QUERY_WORDS, float_answers, law
 from dpcov.report.words import CONVERSION_DELTA, epsilon_of, sentence
@@ -281,7 +280,7 @@ def bias(release: Release) -> str:
     """Return sentences on the errors that noise and clipping cause."""
     noise = (
         "The file does not state the distribution of the noise, so the errors are not known."
-        if release.noise is None and record.sums_of(release) is None
+        if release.noise is None and release.sums_alone is None
         else "The distribution of the noise is public, so readers can compute intervals."
     )
     clipped = " Rows with a large norm are shortened, which can bias variances downwards."

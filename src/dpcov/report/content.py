@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
 from dpcov.analysis.correlation import half_widths
 from dpcov.analysis.declared import sections
 from dpcov.analysis.features import target_and_features
+from dpcov.analysis.intervals import NO_SIGNAL_MESSAGE
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import READING_SEED, simulation_generator
 from dpcov.core.printable import shortened

@@ -106,9 +106,11 @@ def _who(guarantee: Guarantee) -> str:
     """Return who is protected, and what several rows of a person mean."""
     unit = guarantee.unit
     if unit.column is not None:
+        rows = f"at most {unit.max_rows} rows of each person"
+        rows = rows if unit.aggregate is None else "all rows of each person, as one mean row,"
         return (
-            f"Any one person. The column {shortened(unit.column)!r} identifies persons, and at "
-            f"most {unit.max_rows} rows of each person count."
+            f"Any one person. The column {shortened(unit.column)!r} identifies persons, and "
+            f"{rows} count."
         )
     two = claims.factor_in_words(2 * words.epsilon_of(guarantee))
     if not isinstance(guarantee.budget, PureDP):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
-from dpcov.published.record import sums_of
+from dpcov.estimate import dependent
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Guarantee
@@ -146,6 +146,7 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
         facts.insert(0, ("Which rows", group))
     if guarantee.unit.column is not None:
         text = f"dpcov uses at most {guarantee.unit.max_rows} rows of each person."
+        text = dependent(release, sampling=False) or text
         facts.insert(3, ("Rows per person", text))
     return facts
 
@@ -159,7 +160,7 @@ def for_the_statistician(release: Release) -> list[str]:
     ]
     if release.not_released is not None:
         words = [f"{release.not_released} The mechanism is {release.mechanism}."]
-    if (sums := sums_of(release)) is not None:
+    if (sums := release.sums_alone) is not None:
         deviation = sums.noise.standard_deviation * release.lattice.step**2
         words.append(
             f"Each sum has noise with a public distribution and a standard deviation of "

@@ -44,6 +44,7 @@ from dpcov.api.ledger.file import (
     named,
     transaction,
 )
+from dpcov.core.files import keep_private
 from dpcov.core.ledger_rule import Count, Rule, Spend
 from dpcov.core.privacy import (
     ZCDP,
@@ -53,6 +54,7 @@ from dpcov.core.privacy import (
     Neighbors,
     PureDP,
     budget_from,
+    unit_document,
 )
 from dpcov.errors import BudgetExceededError, LedgerError
 
@@ -160,6 +162,7 @@ class Ledger:
         _require_text("The name of a data set", dataset)
         try:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
+            keep_private(place, LedgerError)
         except FileExistsError:
             pass  # do not open the file: closing it would release the locks of other threads
         except OSError:
@@ -505,7 +508,7 @@ class Ledger:
             account = account_of(db, dataset)
             _check(account, guarantee, mu)
             amount = json.dumps(asdict(guarantee.budget) | {"mu": mu})
-            unit = json.dumps(asdict(guarantee.unit))
+            unit = json.dumps(unit_document(guarantee.unit))
             entry = (account.dataset, _now(), note, amount, guarantee.neighbors, unit)
             return insert(db, "entries", *entry)
 

@@ -20,6 +20,7 @@ from dpcov.core.privacy import (
     budget_from,
     round_down,
     round_up,
+    unit_document,
 )
 from dpcov.core.privacy_filter import total
 from dpcov.core.show.result import Result
@@ -261,8 +262,11 @@ class Account(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the account as plain data for JSON, with the entries under ``releases``."""
         plain = asdict(self)
+        plain["unit"] = None if self.unit is None else unit_document(self.unit)
         plain["can_request"] = [asdict(budget) for budget in self.can_request]
         plain["releases"] = list(plain.pop("entries"))
+        for one, entry in zip(plain["releases"], self.entries, strict=True):
+            one["guarantee"]["unit"] = unit_document(entry.guarantee.unit)
         return plain
 
     def tables(self) -> list[Table]:

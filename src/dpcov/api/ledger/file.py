@@ -27,7 +27,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -75,8 +75,12 @@ _FAILURES = {
     "made no release, but the ledger might count one.",
 }
 _NETWORK = re.compile(
-    r"(fuse\.)?(nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|gpfs|beegfs|glusterfs|davfs2?|sshfs|s3fs|rclone)"
+    r"(fuse\.)?(nfs\d?|cifs|smb\w*|9p|afs|afpfs|webdav|ceph|lustre|gpfs|beegfs|glusterfs|davfs2?|sshfs"
+    r"|s3fs|rclone)"
 )
+# A share in a resolved path of Windows, also of a drive letter that stands for a share.
+_SHARE = re.compile(r"\\\\(\?\\UNC\\|[^?.])")
+_MOUNT = re.compile(r"^.* on (/.*) \((\w+)[,)]", re.MULTILINE)  # a line of `mount` on macOS
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,9 @@ def transaction(
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA journal_mode = DELETE")
             db.execute("PRAGMA synchronous = EXTRA")
+            db.execute(
+                "PRAGMA fullfsync = ON"
+            )  # on macOS, a sync otherwise ends in the drive's cache
             db.execute("PRAGMA trusted_schema = OFF")
             db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             if create and path.stat().st_size == 0:
@@ -371,7 +378,7 @@ def local(path: str | os.PathLike[str]) -> Path:
 
     """
     try:
-        place, mounts = Path(os.path.realpath(path)), Path("/proc/self/mounts")
+        place = Path(os.path.realpath(path))
         if place.exists() and not place.is_file():
             raise LedgerError(f"{named(place)} is not a regular file. Choose another path.")
         if place.exists() and place.stat().st_size > MAX_LEDGER_BYTES:
@@ -379,13 +386,34 @@ def local(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "the name is not a valid file name"
         raise LedgerError(f"{named(path)} can't be opened: {reason}.") from None
-    kind = file_system(place, mounts.read_text(errors="replace")) if mounts.is_file() else ""
+    kind = "smb" if _SHARE.match(str(place)) else file_system(place, _mounts())
     if _NETWORK.fullmatch(kind):
         raise LedgerError(
             f"{named(place)} is on a network file system ({kind}), where two machines could spend "
             "the same budget. Move the ledger to a local disk."
         )
     return place
+
+
+def _mounts() -> str:
+    """Return the mounted file systems in the format of ``/proc/self/mounts``; empty on Windows."""
+    listed, program = Path("/proc/self/mounts"), "/sbin/mount"
+    if listed.is_file():
+        return listed.read_text(encoding="utf-8", errors="replace")
+    if not os.path.exists(program):  # noqa: PTH110
+        return ""
+    import subprocess
+
+    with suppress(OSError):
+        done = subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
+        return from_mount(done.stdout.decode("utf-8", "replace"))
+    return ""
+
+
+def from_mount(text: str) -> str:
+    """Return the output of the program `mount` in the format of ``/proc/self/mounts``."""
+    found = ((folder.replace(" ", r"\040"), kind) for folder, kind in _MOUNT.findall(text))
+    return "\n".join(f"- {folder} {kind} -" for folder, kind in found)
 
 
 def file_system(path: Path, mounts: str) -> str:

@@ -17,7 +17,6 @@ from dpcov.api.plans import (
     EPSILON_FACTORS,
     FEW_RELEASES,
     NARROW_SPREAD,
-    RELEASE_RANGE_FACTOR,
     WIDE_SPREAD,
     RowCount,
     _Planner,
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
 # Numbers of simulated releases at the budget of a first answer, at each budget that a first answer
 # tries, and at the budget of the plan. Source: chosen for a first answer within 3 s.
 FIRST_RELEASES, FIRST_TRIES_RELEASES, WIDTH_RELEASES = 2, 1, 12
+# Factor that widens the range of a half width on both sides, with a release of a table and without.
+# Source: with RELEASE_RANGE_FACTOR, 2 of 8 half widths were outside (benchmarks/half_widths.py).
+WIDTH_RANGE_FACTOR = ASSUMPTIONS_RANGE_FACTOR
 # Largest number of budgets that a search for a half width tries. Source: chosen.
 MAX_TRIES = 8
 # Largest relative difference between the requested half width and the found one.
@@ -363,9 +365,7 @@ class _Simulation:
         for table in self.others():
             values.append(self.at(known.budget, FEW_RELEASES, table).half_width)
             steps.advance()
-        like = self.planner.assumptions.like is not None
-        factor = RELEASE_RANGE_FACTOR if like else ASSUMPTIONS_RANGE_FACTOR
-        return min(values) / factor, max(values) * factor
+        return min(values) / WIDTH_RANGE_FACTOR, max(values) * WIDTH_RANGE_FACTOR
 
     def budget_for(self, wanted: float, start: BudgetWidth, releases: int) -> BudgetWidth | None:
         """Find the smallest budget for a half width.

@@ -10,9 +10,8 @@ import numpy as np
 import scipy.special
 
 from dpcov.analysis.features import position
-from dpcov.analysis.intervals import Stated, stated
+from dpcov.analysis.intervals import OneCorrelation, Stated, Statistic, stated, statistic_named
 from dpcov.analysis.ols import ols
-from dpcov.analysis.statistics import OneCorrelation, Statistic, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.errors import ReleaseError, SchemaError
 

@@ -21,7 +21,6 @@ from dpcov.estimate import Estimate
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
-from dpcov.published.record import sums_of
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class Trials:
             Average errors of the releases.
 
         """
-        if sums_of(releases[0]) is not None:
+        if releases[0].sums_alone is not None:
             return self._of_sums(releases)
         truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
@@ -223,7 +222,7 @@ class Trials:
         exact = np.append(np.diag(self.moment.units)[:last], self.moment.units[:, last]) * step**2
         noise, sizes = [], []
         for made in releases:
-            sums, moment = sums_of(made), Estimate.of(made).moment
+            sums, moment = made.sums_alone, Estimate.of(made).moment
             assert sums is not None  # noqa: S101  for type checkers: all releases hold sums
             noise.append(_size(np.array(sums.values, float) * step**2 - exact.astype(float)))
             found = np.append(np.diag(moment)[:last], moment[:, last])

@@ -27,7 +27,7 @@ from dpcov.rows.schema import SPELLING_KEYS, Categorical
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
-from dpcov.rows.sources.kept import Kept
+from dpcov.rows.sources.kept import Kept, copied
 from dpcov.rows.sources.quiet import leave_no_core, quiet
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Rows:
         weighed = schema.unit is not None or schema.weight is not None
         self.public_rows = None if weighed else source.row_count
         self._how_to_count = source.how_to_count
-        self._source = source if schema.unit is None else Kept(source, schema)
+        self._source = copied(source, schema)
         self._total: int | None = None
         self._threads = threads or available_cores()
 
@@ -450,7 +450,7 @@ class Rows:
     def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, Integers, int]]:
         """Yield batches of the rows that count, the unit of each row, and the number of units."""
         unit = self.schema.unit
-        if unit is None or not isinstance(self._source, Kept):
+        if unit is None or unit.aggregate is not None or not isinstance(self._source, Kept):
             for batch in self._source.batches(self.schema.needed):
                 yield batch, np.arange(batch.num_rows), batch.num_rows
             return
