@@ -52,6 +52,8 @@ def test_it_is_no_mechanism_and_asking_for_it_says_why():
     assert "wishart" not in MECHANISMS
     with pytest.raises(MechanismError, match="not differentially private"):
         mechanism_named("wishart")
+    with pytest.raises(MechanismError, match="dpcov precision"):
+        mechanism_named("output-perturbation")
     with pytest.raises(MechanismError, match="matrix-laplace"):
         dpcov.release(np.ones((3, 2)), lower=0, upper=1, epsilon=1.0, mechanism="wishart")
     named = [x for x in vars(wishart).values() if isinstance(x, type)]

@@ -46,6 +46,9 @@ LAWS = {
 REFUTED_MECHANISMS = {
     "wishart": "Adding a Wishart matrix is not differentially private "
     f"(`python -m {PAPERS_PACKAGE}.wishart` shows why). Choose matrix-laplace.",
+    "output-perturbation": "Output perturbation (Wang, Huai and Xu 2018) adds a Wishart matrix to "
+    "the inverse covariance, which is not differentially private. Choose matrix-laplace, and "
+    "compute the inverse from the release with `dpcov precision`.",
 }
 
 
