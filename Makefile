@@ -121,6 +121,9 @@ reproduce-seeds: .venv/ready-bench ## Run the same experiments with five other s
 	for run in 1 2 3 4 5; do $(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
 		experiments/reproduce.py --run $$run --no-controls $(PAPER) || exit 1; done
 
+app: .venv/ready-bench .venv/ready-test ## Drive dpcov app by keyboard in Chromium, with axe-core (needs npm)
+	$(ONE_THREAD) $(IN_FOLDERS) $(BIN)/python benchmarks/app_by_keyboard.py $(KINDS)
+
 trust: .venv/ready-test .venv/ready-fuzz ## Attack the library and print a figure for each attack
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/trust.py
 
@@ -139,7 +142,7 @@ LOCK := $(LOCK_OF) pyproject.toml requirements/build.in
 
 locks: ## Pin all dependencies with hashes (needs uv)
 	$(LOCK) --output-file requirements/core.txt
-	for extra in demo test bench lint docs spark fuzz sbom tasks; do \
+	for extra in app demo test bench lint docs spark fuzz sbom tasks; do \
 		$(LOCK) --extra $$extra --output-file requirements/$$extra.txt || exit 1; done
 	echo setuptools | $(LOCK_OF) - --output-file requirements/setuptools.txt
 
@@ -151,6 +154,7 @@ sbom: .venv/ready-sbom ## Write the software bill of materials
 
 schemas: .venv/ready-test ## Write the files that are generated from the code
 	$(BIN)/python -m dpcov.cli.json_schemas docs/json-schema
+	$(BIN)/python -m dpcov.analysis.declared
 	$(BIN)/python tests/public_stub.py
 	$(BIN)/python docs/_ext/decisions.py
 
@@ -158,5 +162,5 @@ clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
 .PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r workflows lint docstrings types prose data \
-	wheel tasks bench entrants reproduce reproduce-seeds trust mutants figures docs locks sbom schemas clean $(FORMER)
+	wheel tasks bench entrants reproduce reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
 

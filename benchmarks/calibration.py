@@ -32,13 +32,19 @@ from benchmark_tables import PARTS, Table, table_named
 from calibration_summary import CONTROLS, beyond, summary, unnoticed
 from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
-from dpcov.analysis.intervals import Stated, several_intervals, stated
+from dpcov.analysis.intervals import (
+    STATISTICS,
+    Coefficients,
+    Stated,
+    Statistic,
+    several_intervals,
+    stated,
+)
 from dpcov.analysis.ols import ols
-from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.published.kinds import NoisyMatrix
+from dpcov.published.norm_histogram import ClippingBias
 from results import Kept, show
 
 if TYPE_CHECKING:

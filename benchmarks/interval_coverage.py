@@ -20,9 +20,14 @@ import numpy as np
 import dpcov
 from benchmark_tables import PARTS, Table, table_named
 from calibration import encoded, flat, moment, within
-from dpcov.analysis.intervals import several_intervals
+from dpcov.analysis.intervals import (
+    STATISTICS,
+    Coefficients,
+    Statistic,
+    eigenvalues,
+    several_intervals,
+)
 from dpcov.analysis.ols import ols
-from dpcov.analysis.statistics import STATISTICS, Coefficients, Statistic, eigenvalues
 from results import Kept, show, write
 
 COUNTS = (200, 2000, 20_000)

@@ -70,15 +70,10 @@ class Browser:
         os.close(self._answers)
         self._profile.cleanup()
 
-    def open(self, page: Path, width: int, *, dark: bool = False) -> None:
-        """Show a file in a window of this width."""
+    def open(self, page: Path, width: int, *, dark: bool = False, printed: bool = False) -> None:
+        """Show a file in a window of this width, or as a printer does on paper of this width."""
         self.events.clear()
-        self._call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width, height=900, deviceScaleFactor=1, mobile=False,
-        )  # fmt: skip
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._call("Emulation.setEmulatedMedia", features=[scheme])
+        self.show_as(width, dark=dark, printed=printed)
         self._call("Page.navigate", url=page.resolve().as_uri())
         deadline = time.monotonic() + PATIENCE
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
@@ -86,10 +81,29 @@ class Browser:
                 raise TimeoutError("the page did not load")
             self.events.append(self._read(deadline))
 
+    def show_as(self, width: int, *, dark: bool = False, printed: bool = False) -> None:
+        """Give the window a width, a colour scheme, and the medium of a printer if wanted."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=900, deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        medium = "print" if printed else ""
+        self._call("Emulation.setEmulatedMedia", media=medium, features=[scheme])
+
     def value(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression on the page."""
-        found = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Return the value of a JavaScript expression on the page, or of its promise."""
+        found = self._call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         return found["result"].get("value")
+
+    def press(self, key: str, *, code: int = 0, text: str = "", modifiers: int = 0) -> None:
+        """Press and release a key; `text` is what the key types."""
+        facts = {"key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
+        typed = {"text": text} if text else {}
+        self._call("Input.dispatchKeyEvent", type="keyDown", **facts, **typed)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **facts)
 
     def picture(self) -> bytes:
         """Return the whole page as PNG."""

@@ -17,12 +17,21 @@ import pytest
 import dpcov
 from analysis_tables import schema, table, without_law
 from dpcov import plot
-from dpcov.analysis.below_noise import below_noise, contains_zero, flags, sentence, too_uncertain
 from dpcov.analysis.correlation import blocks, correlations
 from dpcov.analysis.covariance import covariances
 from dpcov.analysis.declared import commands
-from dpcov.analysis.intervals import CLIPPED_ROWS_NOTE, NO_CLIPPING_NOTE, TAIL_NOTE, Intervals
-from dpcov.analysis.noise_warnings import means_below_noise
+from dpcov.analysis.intervals import (
+    CLIPPED_ROWS_NOTE,
+    NO_CLIPPING_NOTE,
+    TAIL_NOTE,
+    Intervals,
+    below_noise,
+    contains_zero,
+    flags,
+    means_below_noise,
+    sentence,
+    too_uncertain,
+)
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.core.show.plain import json_text
@@ -170,9 +179,10 @@ def test_means_have_one_rule_too() -> None:
 def test_json_and_csv_carry_what_the_text_says(monkeypatch, run, name) -> None:
     """Every sentence, and the ends of every interval."""
     monkeypatch.setattr(Release, "load", lambda path: noisy())
-    line = (
-        f"{name} x.json {commands()[name].example.replace('age', 'y').replace('smoker', 'group')}"
-    )
+    example = commands()[name].example
+    for one, other in (("age", "y"), ("smoker", "group"), ("income", "b")):
+        example = example.replace(one, other)
+    line = f"{name} x.json {example}"
     text = run(line).out
     document = json.loads(run(f"{line} --json").out)
     read = run(f"{line} --csv")

@@ -48,7 +48,7 @@ def figures(text: str) -> tuple[list[str], dict[str, list[float]]]:
 
 def of_table(example: str) -> str:
     """Return the options of an example for the table of `analysis_tables`."""
-    return example.replace("age", "y").replace("smoker", "group")
+    return example.replace("age", "y").replace("smoker", "group").replace("income", "b")
 
 
 COMMANDS = [

@@ -152,7 +152,7 @@ def documented() -> dict[int, str]:
 def test_exit_codes_of_real_processes_are_those_documented(tmp_path: Path) -> None:
     write_people(tmp_path)
     release = RELEASE.replace(" --ledger people.ledger", "").split(" ")
-    audit = ["audit", "matrix-laplace", "--epsilon", "1", "--json"]
+    audit = ["audit", "--mechanism", "matrix-laplace", "--epsilon", "1", "--json"]
     refused = ["show", "absent.json"]
     found = {
         "done": ends("", tmp_path, "--version"),

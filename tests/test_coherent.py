@@ -8,8 +8,8 @@ import pytest
 
 import dpcov
 from dpcov.denoise import denoise
+from dpcov.denoise.structure import coherent_moments, nearest_with_blocks
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import coherent_moments, nearest_with_blocks
 from dpcov.releases import Release
 from dpcov.rows.schema import Categorical, Numeric, Schema
 

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import dpcov
@@ -211,3 +212,25 @@ def test_the_command_prints_tables_figures_and_both_guarantees(run) -> None:
     assert found.guarantees[2] in file.err
     assert run("compare one.json seeded.json --csv").out.startswith("# ")
     assert "protects nobody" in run("compare seeded.json one.json").out
+
+
+def test_the_command_writes_files_with_the_facts_of_both_releases(run, tmp_path) -> None:
+    for name, made in zip(("one", "two"), years(), strict=True):
+        made.save(f"{name}.json")
+    years(private=False)[1].save("seeded.json")
+    found = compared("same")
+    for ending in ("csv", "parquet", "html", "tex"):
+        run(f"compare one.json two.json --persons same --out t.{ending}")
+    table = pq.read_table("t.parquet")
+    assert table["upper"].to_pylist() == found.upper.tolist()
+    facts = json.loads(table.schema.metadata[b"dpcov.release"])
+    assert [one["guarantee"] for one in facts["releases"]] == [
+        one.guarantee_in_words() for one in years()
+    ]
+    described = json.loads((tmp_path / "t.csv-metadata.json").read_text())
+    assert described["notes"][0]["dpcov"] == facts
+    assert "total of both guarantees" in (tmp_path / "t.html").read_text()
+    assert "total of both guarantees" in (tmp_path / "t.tex").read_text()
+    run("compare one.json seeded.json --out seeded.csv")
+    assert (tmp_path / "seeded.csv").read_text().startswith("# ")
+    assert "protects nobody" in run("compare one.json seeded.json --out s.html").err

@@ -16,6 +16,7 @@ import typer
 
 import dpcov
 from dpcov import cli
+from dpcov.analysis import declared
 from dpcov.api.ledger import Ledger
 from dpcov.cli import completions
 from dpcov.core.privacy import PureDP
@@ -100,7 +101,7 @@ def test_bash_offers(line: str, found: list[str], folder: Path) -> None:
         ("dpcov schema migrate --f", ["--force"]),
         ("dpcov release p.csv --mechanism nuc", ["nuclear-laplace"]),
         ("dpcov release p.csv --mechanism au", ["auto"]),
-        ("dpcov audit adaptive-", ["adaptive-gaussian", "adaptive-laplace"]),
+        ("dpcov audit --mechanism adaptive-", ["adaptive-gaussian", "adaptive-laplace"]),
         ("dpcov ols r.json --target ", ["age", "income", "sex=f", "sex=m"]),
         ("dpcov ols r.json age~inc", ["age~income"]),
         ("dpcov ridge r.json age~income+s", ["age~income+sex=f", "age~income+sex=m"]),
@@ -188,3 +189,29 @@ def test_every_mechanism_is_offered() -> None:
     assert completions.mechanisms("") == list(MECHANISMS)
     assert completions.mechanisms_or_auto("")[0] == "auto"
     assert json.dumps(completions.mechanisms("nope")) == "[]"
+
+
+def test_the_list_of_the_commands_is_current() -> None:
+    assert declared.LIST.read_text(encoding="utf-8") == declared.list_text(), "run: make schemas"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (["--help"], {}),
+        ([], {"_DPCOV_COMPLETE": "complete_bash", "COMP_WORDS": "dpcov co", "COMP_CWORD": "1"}),
+    ],
+)
+def test_listing_the_commands_imports_no_analysis(arguments, variables) -> None:
+    heavy = "{'numpy', 'scipy', 'pyarrow', 'dpcov.analysis.ols', 'dpcov.analysis.correlation'}"
+    code = f"import atexit, sys; atexit.register(lambda: print({heavy} & set(sys.modules))); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}from dpcov.cli import main; main({arguments})"],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "correlation" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"

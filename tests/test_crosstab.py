@@ -14,7 +14,7 @@ import dpcov
 from dpcov.analysis import crosstab as module
 from dpcov.analysis.column_parts import Columns, grouping
 from dpcov.errors import ReleaseError
-from dpcov.estimate.coherent import nearest_shares, nearest_table
+from dpcov.estimate.shares import nearest_shares, nearest_table
 from dpcov.rows.schema import Schema
 from examples_of_commands import written
 from test_coherent import random_release

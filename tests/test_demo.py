@@ -108,6 +108,8 @@ def test_the_demo_prints_what_a_reader_needs(
         words = "Whether any one person (column 'patient', at most 4 rows each) is in the table"
         assert words in " ".join(text.split())
         assert "epsilon left: 2" in text
+        nexts = [line.split()[:2] for line in text.splitlines()[-3:]]
+        assert nexts == [["dpcov", "table1"], ["dpcov", "ols"], ["dpcov", "report"]]
         for name in FILES:
             assert str(folder / name) in text
         assert len(re.findall(r"^[\w=]+ - [\w=]+ +-?0", text, re.MULTILINE)) == 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,12 @@ from dpcov.analysis.intervals import (
     _Simulation,
     _Slopes,
     stated,
+    statistic_named,
 )
-from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.estimate import Estimate
+from dpcov.estimate.errors import first_order
 from dpcov.releases import Release
 from rounds_for_tests import changed
 from tables_for_tests import correlated
@@ -168,12 +169,18 @@ def test_a_bias_is_that_of_the_values_that_are_defined() -> None:
     assert _bias(values, np.zeros(1)) == pytest.approx(-stats.norm.ppf(30.5 / 91))
 
 
+def effects(statistic: Of, center: np.ndarray, *parts: np.ndarray) -> list[np.ndarray]:
+    values = partial(statistic.values, made())
+    return [first_order(values, center, part) for part in parts]
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_slopes_are_root_mean_squares_of_what_errors_do(scale: float) -> None:
-    one = _Slopes(made(), Of(np.square), np.diag([5.0, 1.0]))
+    statistic, center = Of(np.square), np.diag([5.0, 1.0])
+    one = _Slopes(made(), statistic, center)
     for part in np.array_split(errors(), 4):
-        one.add(scale * part, part)
-    found = one.stated()
+        one.add(*effects(statistic, center, scale * part, part), 0.0)
+    found = one.stated(blind=False)
     sizes = np.sqrt(np.mean(errors() ** 2, axis=0))
     assert found.deviations == pytest.approx([scale * 10 * sizes[0, 0], scale * sizes[1, 0]])
     assert found.values.tolist() == [25.0, 0.0]
@@ -182,9 +189,11 @@ def test_slopes_are_root_mean_squares_of_what_errors_do(scale: float) -> None:
 
 @pytest.mark.parametrize("over", [1.09, 1.11])
 def test_what_noise_alone_would_leave_decides_on_trust(over: float) -> None:
-    one = _Slopes(made(), Of(lambda x: x), np.eye(2))
-    one.add(errors() / over, errors())
-    assert one.stated().trusted.all() == (over < MAX_ERROR_RATIO)
+    statistic, center = Of(lambda x: x), np.eye(2)
+    one = _Slopes(made(), statistic, center)
+    one.add(*effects(statistic, center, errors() / over, errors()), 0.0)
+    assert one.stated(blind=False).trusted.all() == (over < MAX_ERROR_RATIO)
+    assert not one.stated(blind=True).trusted.any()
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])

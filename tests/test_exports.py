@@ -240,7 +240,7 @@ def test_what_an_earlier_version_made_is_said_to_be_void(run, old: str) -> None:
         loaded = dpcov.load(old)
     assert VOID in loaded._repr_html_()
     assert VOID in repr(loaded)
-    assert "warning" in exports.carried(loaded)
+    assert "warning" in exports.carried_by_all([loaded])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dpcov.load("r.json")

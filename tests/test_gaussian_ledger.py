@@ -536,7 +536,7 @@ def test_the_second_record_describes_the_file(
     assert (about.source, about.schema) == ("people.csv", "people.toml")
     assert (about.year, about.purpose) == (2025, "Annual report")
     assert len(about.schema_sha256) == 64
-    assert entry.file == entry.outcome.files[0][:12]
+    assert entry.file == f"a.json {entry.outcome.files[0][:12]}"
 
 
 def test_a_release_in_python_records_the_file_that_it_would_save(

@@ -54,7 +54,7 @@ LINES = [
     "precision r.json",
     "sample r.json -n 2 --seed 1",
     "plan pair.toml --rows 400 --rho 0.5 --mechanism gaussian",
-    "audit gaussian --epsilon 1 --delta 1e-5",
+    "audit --mechanism gaussian --epsilon 1 --delta 1e-5",
     "ledger create new.db --epsilon 1",
     "ledger show l.db",
     "ledger verify l.db",

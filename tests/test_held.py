@@ -146,7 +146,12 @@ def test_a_release_says_what_it_does_not_hold(made, reason) -> None:
 @pytest.mark.parametrize("name", list(commands()))
 def test_every_command_gives_the_reason(monkeypatch, run, name, made, reason) -> None:
     monkeypatch.setattr(Release, "load", lambda path: made())
-    line = commands()[name].example.replace("age", "y").replace("smoker", "group")
+    line = (
+        commands()[name]
+        .example.replace("age", "y")
+        .replace("smoker", "group")
+        .replace("income", "b")
+    )
     for option in ("", " --json", " --csv", " --out new.csv"):
         refused = run(f"{name} x.json {line}{option}")
         assert (refused.code, refused.out) == (2, "")

@@ -12,7 +12,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors, PureDP
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import MechanismError
-from dpcov.estimate.rounding import keeps_declared, rounding
+from dpcov.estimate.errors import keeps_declared, rounding
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace, Standardized, additive
 from dpcov.published.consistency import shift_for
 from dpcov.rows.encoder import Encoder

@@ -290,7 +290,7 @@ def test_standard_errors_know_that_products_are_of_different_rows():
 
 
 def test_sampling_errors_keep_cells_that_are_missing_at_nothing():
-    errors = Estimate.of(NOISY).sampling_errors(20, np.random.default_rng(1))
+    errors = Estimate.of(NOISY).row_model.errors(20, np.random.default_rng(1))
     assert errors.shape == (20, 7, 7)
     for at, mark in NOISY.schema.missing_columns.items():
         assert np.abs(errors[:, at, mark]).max() < 0.2 * np.abs(errors[:, at, at]).max()

@@ -11,7 +11,7 @@ import pytest
 
 import dpcov
 from dpcov.analysis import intervals
-from dpcov.analysis.below_noise import MAX_NOISE_FRACTION
+from dpcov.analysis.intervals import MAX_NOISE_FRACTION
 from dpcov.analysis.noise_warnings import TAIL_WARNING, noise_warnings
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.estimate import Estimate

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ import dpcov
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
+from dpcov.mechanisms.radius_losses import squared_norm_losses
 from dpcov.mechanisms.standardized import COLUMN_LOSS_RELATIVE_SD, best_radius
 from dpcov.published import norm_histogram as lengths
-from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
-from dpcov.published.tails import quantile_of_sum
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends, quantile_of_sum
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice
 from former_documents import former
@@ -139,7 +140,7 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
 
     def expected(square):
         of_noise = math.sqrt(law.diagonal_variance) / 2**40 * square
-        lost = counts.squared_norm_loss(math.sqrt(square)).root_mean_square
+        lost = squared_norm_losses(counts, np.array([math.sqrt(square)]))[0]
         return math.hypot(of_noise, COLUMN_LOSS_RELATIVE_SD * lost / 4)
 
     steps = 4 * math.log2(counts.upper_ends[-1] / found)
@@ -150,8 +151,18 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
     assert abs(math.log2(found / best)) <= 1 / 4
 
 
+def fall_within(found, at, seen):
+    """Return half of the fall from the bin before to the bin after."""
+    least = found.noise.standard_deviation
+    counts = [max(rows, least) for rows in found.counts]
+    before = counts[at - 1] if at else least
+    after = seen if seen is not None else [*counts, least][at + 1]
+    return math.log(before / after) / 2
+
+
+@cache
 def tail_by_hand(found):
-    """Return detectable rows by bin, and (weight, rows beyond by bin) of each hypothesis.
+    """Return detectable rows by bin, and (weight, rows, falls) by bin of each hypothesis.
 
     The function computes them row by row.
     """
@@ -163,46 +174,78 @@ def tail_by_hand(found):
     while windows[last + 1 :] and windows[last + 1] > near:
         last += 1
     last = max([last] + [at for at, rows in enumerate(windows) if rows > far])
+    end = starts[last] + 2
     tails = []
-    for bend, k in itertools.product((0, 0.25, 0.5, 0.75, 1), range(18)):
-        share = 0.02 * 35 ** (k / 17)
-        if bend == 0 and share > 0.65:
+    for bend, k in itertools.product((0, 0.5, 1, 1.5), range(32)):
+        fall, log = 0.18 * (4 / 0.18) ** (k / 31), 0.0
+        if bend == 0 and math.exp(-2 * fall) > 0.65:
             continue
-        rows, log, beyond = max(windows[last], 0), math.log(1 if bend else 2), [0.0] * m
-        if last > peak and windows[last - 1] > near:
-            wide = math.hypot(deviation, deviation / share, rows / share / 2)
-            log += stats.norm.logpdf(windows[last - 1], rows / share, wide)
-        for at in range(last + 1, len(windows)):
-            rows, share = rows * share, share ** (2**bend)
-            log += stats.norm.logpdf(windows[at], rows, math.hypot(deviation, rows**0.5))
-            first = rows / (1 + share**0.5)
-            beyond[starts[at] : starts[at] + 2] = [first, rows - first]
-        tails.append((log, beyond))
-    likely = max(log for log, _ in tails)
-    whole = sum(math.exp(log - likely) for log, _ in tails)
-    seen = [max(rows, 0) if at < starts[last] + 2 else 0 for at, rows in enumerate(found.counts)]
-    return seen, starts[last] + 2, [(math.exp(log - likely) / whole, tail) for log, tail in tails]
+        shares = [1.0]
+        for back in range(1, 6):
+            shares.append(shares[-1] * math.exp(fall / 2 ** (bend * back / 2)))
+        two, four, six = (sum(shares[at : at + 2]) for at in (0, 2, 4))
+        for back, ratio in enumerate((four / two, six / four), 1):
+            if last - back < peak or windows[last - back] <= near:
+                break
+            later, earlier = (max(windows[last - at], deviation) for at in (back - 1, back))
+            wide = math.hypot(0.5, deviation / later, deviation / earlier)
+            log -= ((math.log(earlier / later) - math.log(ratio)) / wide) ** 2 / 2
+        rows = [max(windows[last], 0) * share / two for share in shares[:2]]
+        if last > peak and found.counts[end - 2] > found.counts[end - 1]:
+            apart = (found.counts[end - 2] - found.counts[end - 1] - rows[1] + rows[0]) / 2
+            log -= (apart / math.hypot(sd / 2**0.5, 0.15 * min(rows))) ** 2 / 2
+        beyond, falls, count = [0.0] * m, [0.0] * m, rows[0]
+        for at in range(end, m):
+            step = fall * 2 ** (bend * (at - end) / 2)
+            count *= math.exp(-step)
+            wide = math.hypot(sd, count**0.5, 0.15 * count)
+            if isinstance(found.noise, ScalarLaplace):
+                log += stats.laplace.logpdf(found.counts[at], count, wide / 2**0.5)
+            else:
+                log += stats.norm.logpdf(found.counts[at], count, wide)
+            beyond[at], falls[at] = count, step * 2 ** (bend / 4)
+        tails.append((log, beyond, falls))
+    likely = max(log for log, _, _ in tails)
+    whole = sum(math.exp(log - likely) for log, _, _ in tails)
+    tails = [(math.exp(log - likely) / whole, *rest) for log, *rest in tails]
+    seen = [max(rows, 0) if at < end else 0 for at, rows in enumerate(found.counts)]
+    after = [None] * m
+    if end < m:
+        after[end - 1] = max(sum(weight * rows[end] for weight, rows, _ in tails), 0.001)
+    return seen, [fall_within(found, at, after[at]) for at in range(m)], end, tails
+
+
+def inside(found, at, fall, excess):
+    """Return the mean and the standard deviation of an excess within a bin."""
+    begin, end = (0.0, *found.upper_ends)[at : at + 2]
+    fall = min(max(fall, -6.0), 12.0)
+    logs = [0.1, 0.3, 0.5, 0.7, 0.9]  # if the density does not fall
+    if abs(fall) > 1e-6:
+        logs = [-math.log(1 - part * (1 - math.exp(-fall))) / fall for part in logs]
+    values = [excess(begin + (2 ** (u / 2) - 1) / (2**0.5 - 1) * (end - begin)) for u in logs]
+    return np.mean(values), np.std(values)
 
 
 def taken_by_hand(found, excess):
-    seen, ended, tails = tail_by_hand(found)
-    begins, sd = (0.0, *found.upper_ends), found.noise.standard_deviation
-    inside = [
-        [excess(begin + at * (end - begin)) for at in (0.1, 0.3, 0.5, 0.7, 0.9)]
-        for begin, end in zip(begins, found.upper_ends, strict=False)
-    ]
-    each, within = [np.mean(bin_) for bin_ in inside], [np.std(bin_) for bin_ in inside]
-    sums = sorted((np.dot(tail, each), weight) for weight, tail in tails)
+    seen, seen_falls, ended, tails = tail_by_hand(found)
+    sd, m = found.noise.standard_deviation, len(found.counts)
+    each, within = zip(*(inside(found, at, seen_falls[at], excess) for at in range(m)), strict=True)
+    sums, variance = [], sum((sd * e) ** 2 for e in each[:ended])
+    variance += sum((rows * w) ** 2 for rows, w in zip(seen, within, strict=True))
+    for weight, tail, falls in tails:
+        parts = [inside(found, at, falls[at], excess) for at in range(ended, m)]
+        sums.append((sum(tail[ended + at] * e for at, (e, _) in enumerate(parts)), weight))
+        variance += weight * sum(
+            tail[ended + at] * (e**2 + w**2) for at, (e, w) in enumerate(parts)
+        )
+    sums.sort()
     reached = list(itertools.accumulate(weight for _, weight in sums))
     beyond, most = (
         sums[next(at for at, so_far in enumerate(reached) if so_far >= chance)][0]
         for chance in (0.5, stats.norm.cdf(1.96))
     )
     spread = sum(weight * (total - beyond) ** 2 for total, weight in sums)
-    variance = max(spread, ((most - beyond) / 1.96) ** 2) + sum((sd * e) ** 2 for e in each[:ended])
-    for at, (e, w) in enumerate(zip(each, within, strict=True)):
-        variance += (seen[at] * w) ** 2
-        variance += sum(weight * tail[at] for weight, tail in tails) * (e**2 + w**2)
+    variance += max(spread, ((most - beyond) / 1.96) ** 2)
     return np.dot(seen, each) + beyond, variance**0.5
 
 
@@ -218,6 +261,9 @@ TABLES = {
     "nearly all": NormHistogram(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
     "far": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
     "hidden": NormHistogram(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
+    "pure": NormHistogram(
+        tuple(2.0 ** np.arange(9)), (9, 300, 400, 200, 90, 70, 2, 9, -4), ScalarLaplace(Fraction(5))
+    ),
     "nothing": NormHistogram(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
 }
 
@@ -240,8 +286,8 @@ def test_what_is_taken_is_that_of_the_stated_laws_row_by_row(name, radius):
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_like_those_counted_are_at_their_quantiles(name):
     found = TABLES[name]
-    seen, _, tails = tail_by_hand(found)
-    rows = np.array(seen, float) + sum(weight * np.array(tail) for weight, tail in tails)
+    seen, _, _, tails = tail_by_hand(found)
+    rows = np.array(seen, float) + sum(weight * np.array(tail) for weight, tail, _ in tails)
     ends = np.array(found.upper_ends)
     begins, squares = np.append(0, ends[:-1]), found.squared_norm_quantiles(9)
     for below, square in zip(np.arange(1, 18, 2) / 18, squares, strict=True):
@@ -257,13 +303,16 @@ def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
 
 def test_the_chance_is_the_weight_of_hypotheses_that_hold_more():
     found = counted(drawn("heavy"))
-    _, _, tails = tail_by_hand(found)
-    ends = np.array(found.upper_ends)
-    begins = np.append(0, ends[:-1])
-    nodes = begins + np.outer((np.arange(5) + 0.5) / 5, ends - begins)
-    each = np.maximum(nodes - 9.0, 0).mean(axis=0)
-    sums = np.array([np.array(tail) @ each for _, tail in tails])
-    weights = np.array([weight for weight, _ in tails])
+    _, _, _, tails = tail_by_hand(found)
+    sums = np.array([
+        sum(
+            rows * inside(found, at, falls[at], lambda square: max(square - 9.0, 0))[0]
+            for at, rows in enumerate(tail)
+            if rows
+        )
+        for _, tail, falls in tails
+    ])  # fmt: skip
+    weights = np.array([weight for weight, _, _ in tails])
     for size in 1.001 * np.quantile(sums, [0.1, 0.5, 0.9]):
         assert found.tail_loss_probability(3.0, size) == pytest.approx(weights[sums > size].sum())
     assert found.tail_loss_probability(3.0, -1.0) == pytest.approx(1.0)

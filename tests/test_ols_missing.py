@@ -9,8 +9,8 @@ import pytest
 import dpcov
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.estimate.errors import Stack
 from dpcov.estimate.missing import rows_of_pairs
-from dpcov.estimate.moments import Stack
 from dpcov.rows.schema import Schema
 
 ROWS = 2000
@@ -55,7 +55,7 @@ def test_covariances_of_different_rows_have_an_answer(features, gap, relation, r
     assert np.all(truth < fit.upper[1:])
     assert 0 <= fit.r_squared < 1
     assert np.all(fit.standard_errors[1:] < 1.0)  # the width that it needs, and no more
-    found = dpcov.intervals(made, dpcov.analysis.statistics.coefficients("x0"), sampling=False)
+    found = dpcov.intervals(made, dpcov.analysis.intervals.coefficients("x0"), sampling=False)
     middle = (found.low + found.high) / 2
     assert np.allclose(middle, fit.coefficients)  # both are about the same estimate
 

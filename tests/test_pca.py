@@ -203,3 +203,14 @@ def test_denoising_again_does_not_change_how_many_rise_above_the_noise() -> None
         for method in ("none", "project", "shrink")
     }
     assert len(counts) == 1
+
+
+def test_a_column_with_nearly_all_variance_is_named_with_what_helps() -> None:
+    table = np.random.default_rng(0).normal(0, [0.2, 0.2, 50.0], (5000, 3))
+    made = dpcov.release(table, lower=[-1, -1, -200], upper=[1, 1, 200], epsilon=10.0)
+    text = repr(dpcov.pca(made))
+    assert "'x2' holds at least 99% of the variance" in text
+    assert "--correlation" in text
+    assert "--correlation" not in repr(dpcov.pca(made, correlation=True))
+    narrow = dpcov.release(table[:, :2], lower=-1, upper=1, epsilon=10.0)
+    assert "--correlation" not in repr(dpcov.pca(narrow))  # control

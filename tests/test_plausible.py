@@ -17,12 +17,12 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate, sampling
+from dpcov.estimate import Estimate
 from dpcov.estimate import errors as drawing
-from dpcov.estimate.rounding import RoundingErrors
+from dpcov.estimate.errors import ClippingErrors, RoundingErrors
+from dpcov.published.norm_histogram import ClippingBias
 from dpcov.published.record import CountEstimate
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
@@ -93,14 +93,14 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RoundingErrors, "draw", lambda *_: 0.0)  # which are kept whole, and
-    monkeypatch.setattr(ClippingBias, "draw_total_error", lambda *_: 0.0)
+    monkeypatch.setattr(ClippingErrors, "draw_total_error", lambda *_: 0.0)
     release = made(kind)
     _, vectors, values = mapped_center(release)
     law, same = law_of(release), np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
     moment = release.mapped(Estimate.of(release).counted(release.second_moment()))
-    clip = ClippingBias(release, moment)
+    clip = ClippingErrors(release, ClippingBias(release, moment))
     noise = np.where(same, diagonal, other) + clip.variances(vectors)
     prior = np.outer(values, values) * (1 + same) / drawing.PRIOR_ROWS
     share = np.sqrt(prior / (prior + noise))
@@ -120,8 +120,8 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
 
 @pytest.mark.parametrize(("part", "sign", "damped"), [
     ((RoundingErrors, "draw"), 1, False),
-    ((ClippingBias, "draw_shape_error"), -1, True),
-    ((ClippingBias, "draw_total_error"), -1, False),
+    ((ClippingErrors, "draw_shape_error"), -1, True),
+    ((ClippingErrors, "draw_total_error"), -1, False),
 ])  # fmt: skip
 def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
     part: tuple[type, str], sign: int, damped: bool, monkeypatch: pytest.MonkeyPatch
@@ -282,12 +282,12 @@ def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: i
     """The sum of w w' over n independent rows w has the covariance n Cov(w w')."""
     table = 0.3 * correlated(rows, P)
     release = dpcov.release(table, lower=-1, upper=1, epsilon=1e6, mechanism="matrix-laplace")
-    errors = Estimate.of(release).sampling_errors(3000, simulation_generator(1))
+    errors = Estimate.of(release).row_model.errors(3000, simulation_generator(1))
     assert np.array_equal(errors, errors.swapaxes(1, 2))
     whole = np.column_stack([table, np.full(rows, release.intercept())])
     products = whole[:, :, None] * whole[:, None, :]
     wanted = np.sqrt(rows) * products.std(axis=0)
-    size = errors.std(axis=0) / sampling.SAMPLING_ERROR_FACTOR
+    size = errors.std(axis=0) / drawing.SAMPLING_ERROR_FACTOR
     assert size[:, :P] == pytest.approx(wanted[:, :P], rel=0.12)
     assert np.abs(errors[:, -1, -1]).max() < 1e-6 * wanted.max()  # as many rows each time
     assert np.abs(errors.mean(axis=0)).max() < 0.1 * wanted.max()
@@ -305,8 +305,8 @@ def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
     """Check the deviations of sums over as many independent rows, within 10%."""
     whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
     wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
-    errors = Estimate.of(release).sampling_errors(3000, simulation_generator(1))
-    found = errors.std(axis=0) / sampling.SAMPLING_ERROR_FACTOR
+    errors = Estimate.of(release).row_model.errors(3000, simulation_generator(1))
+    found = errors.std(axis=0) / drawing.SAMPLING_ERROR_FACTOR
     assert found == pytest.approx(wanted, rel=0.1, abs=0.1 * wanted.max())
     assert 0.9 < np.exp(np.mean(np.log(found[wanted > 0] / wanted[wanted > 0]))) < 1.1
 
@@ -346,11 +346,11 @@ def test_sampling_errors_of_cells_that_may_be_missing_are_those_of_encoded_rows(
 def test_rows_that_stand_for_all_are_as_many_as_matrices_are_small(
     numbers: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "PSEUDO_ROW_ENTRIES", numbers)
-    monkeypatch.setattr(sampling, "MIN_PSEUDO_ROWS", 2)
-    monkeypatch.setattr(sampling, "MAX_PSEUDO_ROWS", 50)
+    monkeypatch.setattr(drawing, "PSEUDO_ROW_ENTRIES", numbers)
+    monkeypatch.setattr(drawing, "MIN_PSEUDO_ROWS", 2)
+    monkeypatch.setattr(drawing, "MAX_PSEUDO_ROWS", 50)
     found, release = Estimate.of(made("gaussian")), made("gaussian")
-    drawn = sampling.simulated_rows(
+    drawn = drawing.simulated_rows(
         release.schema, found.encoded, found.covariance, None, simulation_generator(1)
     )
     assert drawn.shape == (rows, P)

@@ -106,6 +106,49 @@ def test_the_spectrum_is_that_of_the_covariance_and_its_floor_is_what_noise_reac
     assert found.above == np.count_nonzero(found.published > found.floor)
 
 
+def test_the_pairs_of_a_release_are_its_strongest(release):
+    axes = plot.pairs(release)
+    (first, *_), matrix = axes.get_yticklabels(), release.correlation()
+    i, j = (release.columns.index(name) for name in first.get_text().split(" - "))
+    assert matrix[i, j] in axes.lines[2].get_xdata()  # after the axis and the interval
+    assert len(axes.get_yticklabels()) == 10
+    with pytest.raises(ReleaseError, match="low and high"):
+        plot.pairs(["a - b"])
+    with pytest.warns(FutureWarning, match="^names is now release"):
+        former = plot.pairs(names=["a - b"], values=[0.4], low=[0.3], high=[0.5])
+    assert [label.get_text() for label in former.get_yticklabels()] == ["a - b"]
+
+
+def test_intervals_are_drawn_with_the_names_and_ends_of_the_statistic(release):
+    found = dpcov.intervals(release, "mean")
+    axes = plot.intervals(release, "mean", most=3)
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    drawn = {tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2}
+    at = [release.columns.index(name) for name in names]
+    assert len(at) == 3
+    assert {(found.low[j], found.high[j]) for j in at} <= drawn
+    assert len(plot.intervals(release).get_yticklabels()) == 10  # the pairs of five features
+
+
+def test_a_biplot_has_an_arrow_for_each_feature_with_its_loadings(release):
+    axes = plot.biplot(release)
+    found = dpcov.pca(release, 2, correlation=True)
+    names = {text.get_text() for text in axes.texts}
+    assert names - {""} == set(release.columns)
+    tips = {tuple(np.round(one.xy, 9)) for one in axes.texts if one.get_text() == ""}
+    scaled = found.components * np.sqrt(found.explained_variance)[:, None]
+    assert tips == {tuple(np.round(one, 9)) for one in scaled.T}
+    assert "PC1" in plot.biplot(found).get_xlabel()
+    with pytest.raises(ReleaseError, match="two principal components"):
+        plot.biplot(dpcov.pca(release, 1))
+
+
+def test_the_diagonal_of_a_heatmap_is_grey(release):
+    *_, itself = plot.heatmap(release).images
+    assert np.array_equal(~np.ma.getmaskarray(itself.get_array()), np.eye(5, dtype=bool))
+    assert itself.cmap(1.0)[:3] == pytest.approx((0.5, 0.5, 0.5), abs=0.01)
+
+
 def test_noise_alone_exceeds_the_floor_one_time_in_twenty():
     ratios = []
     for seed in range(80):

@@ -21,7 +21,7 @@ from terminals import DPCOV, Terminal, terminal, without_escapes
 FLAG = {"kind": "flag", "missing": "none"}
 KINDS = {"age": "number", "sex": "categorical", "income": "number", "note": "categorical"}
 ASKING = ["schema", "people.csv", "--interactive", "--out", "t.toml"]
-ANSWERS = ["a", "midpoint", "c", "F, M", "zeros", "n", "0", "2e5", "none", "o", "y"]
+ANSWERS = ["a", "midpoint", "", "c", "F, M", "zeros", "", "n", "0", "2e5", "", "none", "o", "y"]
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
     frame = pd.DataFrame(cells)
     frame.to_csv(name, index=False) if name.endswith("csv") else frame.to_parquet(name)
     line = [part.replace("people.csv", name) for part in ASKING]
-    done = run("why", "nonsense", "a", "n", "c", "x,y", "z", "back", "", "", "yes", line=line)
+    done = run("why", "nonsense", "a", "n", "c", "x,y", "z", "", "back", "", "", "yes", line=line)
     assert done.exit_code == 0
     for reported in ("17.25", "93.75", "17", "93", PLANTED):
         assert reported not in done.output + Path("t.toml").read_text()
@@ -96,8 +96,8 @@ def test_public_defaults_are_offered_by_a_word_or_its_first_letter(word, bounds)
 def test_dates_and_whole_numbers_have_the_kind_of_their_type_and_bounds() -> None:
     kinds = {"a": "integer", "b": "unknown", "c": "time", "d": "date", "e": "unknown"}
     days = ["1990-01-31", "2000-12-31"]
-    answers = ["n", "0", "9", "pairwise", "t", "soon", *days, "", "time", *days, ""]
-    answers += ["t", *days[::-1], *days, "", "t", "1990-01-31 12:30", "2000-12-31", "", "y"]
+    answers = ["n", "0", "9", "pairwise", "", "t", "soon", *days, "", "", "time", *days, "", ""]
+    answers += ["t", *days[::-1], *days, "", "", "t", "1990-01-31 12:30", "2000-12-31", "", "", "y"]
     found = interview(*answers, kinds=kinds).columns
     assert [found[name]["kind"] for name in kinds] == ["integer", "date", "time", "date", "time"]
     bounds = {"lower": days[0], "upper": days[1]}
@@ -122,17 +122,123 @@ def test_the_words_of_the_interview_are_the_kinds_of_the_file() -> None:
         "0",
         "1",
         "",
+        "",
         "y",
     ]
     found = interview(*answers, kinds=dict.fromkeys("abc", "unknown")).columns
     assert [one["kind"] for one in found.values()] == ["integer", "count", "number"]
     assert found["b"] == {"kind": "count", "upper": 9.0, "missing": "none"}
     days = ["1990-01-31 12:30", "2000-12-31", "none"]
-    answers = ["da", *days, "ca", "x", "z", "numbers", "0", "1", "", "omit", "ig", "do", "y"]
+    answers = [
+        "da",
+        *days,
+        "ca",
+        "x",
+        "z",
+        "",
+        "numbers",
+        "0",
+        "1",
+        "",
+        "",
+        "omit",
+        "ig",
+        "do",
+        "y",
+    ]
     found = interview(*answers, kinds=dict.fromkeys("abcdefg", "unknown")).columns
     words = ["date", "categorical", "number", "ignored", "ignored", "ignored", "ignored"]
     assert [one["kind"] for one in found.values()] == words
     assert found["a"]["lower"] == "1990-01-31"
+
+
+PATIENTS = ["patient", "age", "admitted", "smoker", "diabetic", "crp", "weight", "ward", "note"]
+PATIENT_COLUMNS = {
+    "patient": {"kind": "ignored"},
+    "age": {"kind": "number", "lower": 0.0, "upper": 120.0, "missing": "none"},
+    "admitted": {"kind": "date", "lower": "2015-01-01", "upper": "2025-12-31", "missing": "none"},
+    "smoker": FLAG | {"true": ["yes"], "false": ["no"]},
+    "diabetic": FLAG | {"true": ["yes"], "false": ["no"]},
+    "crp": {
+        "kind": "number", "lower": 0.0, "upper": 5000.0, "missing": "none", "decimal": ",",
+        "thousands": ".",
+    },
+    "weight": {
+        "kind": "number", "lower": 30.0, "upper": 250.0, "missing": "pairwise",
+        "missing_codes": ["-9"],
+    },
+    "ward": {
+        "kind": "categorical", "levels": ["A1", "A2", "B1", "B2", "C", "ICU"], "missing": "none",
+    },
+    "note": {"kind": "ignored"},
+}  # fmt: skip
+IN_LINES = [
+    "id 1 integer",
+    "age missing=none",
+    "date 2015-01-01 2025-12-31 missing=none",
+    "flag true=yes false=no missing=none",
+    "flag true=yes false=no missing=none",
+    "number 0 5000 decimal=, thousands=. missing=none",
+    "number 30 250 missing=pairwise missing_codes=-9",
+    "categorical A1, A2, B1, B2, C, ICU missing=none",
+    "ignored",
+    "yes",
+]
+
+
+def test_fifteen_answers_are_enough_for_a_patient_table() -> None:
+    one_by_one = [
+        *("id", "1", "integer", "age", "none", "date", "2015-01-01", "2025-12-31", ""),
+        *("flag", "yes, no", "", "flag", "", ""),
+        *("number", "0", "5000", "1.234,5", "", "number", "30", "250", "", "pairwise", "-9"),
+        *("categorical", "A1, A2, B1, B2, C, ICU", "none", "ignored", "yes"),
+    ]
+    for answers in (IN_LINES, one_by_one):
+        found = interview(*answers, kinds=dict.fromkeys(PATIENTS, "unknown"))
+        assert found.columns == PATIENT_COLUMNS
+        assert found.unit == PersonUnit(column="patient", type="integer", max_rows=1)
+    assert len(IN_LINES) <= 15
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("number 5 2 missing=none", "The lower bound must be below"),
+        ("number 1 2 3 missing=none", "Remove from your answer: 3"),
+        ("age 3", "Remove from your answer: 3"),
+        ("flag true=yes false=yes missing=none", "a text occurs twice"),
+        ("flag decimal=, missing=none", "decimal"),
+        ("number 0 1 decimal=; missing=none", "decimal"),
+        ("number 0 1 missing=never", "missing"),
+        ("number 0 1 missing=", "Type one of"),
+        ("number 0 1 missing='none", "Type one of"),
+        ("done now", "Type one of"),
+    ],
+)
+def test_a_line_that_is_no_column_is_asked_for_again(line: str, message: str) -> None:
+    said: list[str] = []
+    answers = iter([line, "back", "f missing=none", "y"])
+    Interview({"a": "number"}, FileOptions(), Stated(), lambda _: next(answers), said.append).run()
+    assert message in " ".join(said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        ("", {}),
+        ("1234.5", {}),
+        ("1234,5", {"decimal": ","}),
+        ("1.234,5", {"decimal": ",", "thousands": "."}),
+        ("1 234,5", {"decimal": ",", "thousands": " "}),
+        ("1'234.5", {"decimal": ".", "thousands": "'"}),
+    ],
+)
+def test_an_example_states_the_signs_of_a_column(typed: str, keys: dict[str, str]) -> None:
+    found = interview("n", "0", "9", "1.234.5", typed, "n", "y", kinds={"a": "unknown"})
+    assert {key: found.columns["a"].get(key) for key in keys} == keys
+    assert ("decimal" in found.columns["a"]) == bool(keys)
+    whole = interview("integer", "0", "2000", typed[:-2], "n", "y", kinds={"a": "unknown"})
+    assert whole.columns["a"].get("thousands") == keys.get("thousands")
 
 
 def test_a_key_is_offered_to_be_left_out() -> None:
@@ -143,7 +249,7 @@ def test_a_key_is_offered_to_be_left_out() -> None:
 
 def test_going_back_keeps_answers_and_changes_them() -> None:
     found = interview(
-        "p", "n", "back", "", "flag", "", "back", "back", "f", "", "", "o", "b", "o", "o", "y"
+        "p", "n", "back", "", "flag", "", "", "back", "back", "f", "", "", "o", "b", "o", "o", "y"
     )  # fmt: skip
     kinds = {name: declared["kind"] for name, declared in found.columns.items()}
     assert kinds == {"age": "flag", "sex": "flag", "income": "ignored", "note": "ignored"}
@@ -167,7 +273,7 @@ def test_wrong_bounds_are_asked_for_again() -> None:
 
 
 def test_wrong_levels_are_asked_for_again() -> None:
-    found = interview("c", ",", "a,a", 'a, "b, c" ,d', "other", "d", "y")
+    found = interview("c", ",", "a,a", 'a, "b, c" ,d', "other", "", "d", "y")
     assert found.columns["age"] == {
         "kind": "categorical", "levels": ["a", "b, c", "d"], "missing": "other", "other": True,
     }  # fmt: skip
@@ -188,7 +294,7 @@ def test_levels_are_numbers_only_where_all_are_spelt_so(typed, levels) -> None:
 
 
 def test_the_person_is_protected_if_a_column_identifies_persons() -> None:
-    found = interview("i", "0", "many", "2", "name", "uuid", "f", "n", "d", "y")
+    found = interview("i", "0", "many", "2", "name", "uuid", "f", "", "n", "d", "y")
     assert found.unit == PersonUnit(column="age", type="uuid", max_rows=2)
     assert found.columns["age"] == {"kind": "ignored"}
     assert Schema.parse(found.document(FileOptions(header=False))).privacy_unit.max_rows == 2
@@ -202,7 +308,7 @@ def test_another_id_replaces_the_first_and_an_id_can_be_taken_back() -> None:
 
 
 def test_what_is_no_schema_goes_back_instead_of_being_written() -> None:
-    done = run("done", "f", "none", "yes")
+    done = run("done", "f", "", "none", "yes")
     assert done.exit_code == 0
     assert (
         "These answers are not a valid schema. no column is numeric or categorical." in done.output
@@ -211,7 +317,7 @@ def test_what_is_no_schema_goes_back_instead_of_being_written() -> None:
 
 
 def test_back_from_the_summary_returns_to_the_last_column() -> None:
-    assert interview("f", "n", "d", "b", "p", "", "y").columns["note"]["upper"] == 100.0
+    assert interview("f", "n", "d", "b", "p", "", "", "y").columns["note"]["upper"] == 100.0
 
 
 def test_metadata_are_offered_as_answers(folder: Path) -> None:
@@ -219,7 +325,7 @@ def test_metadata_are_offered_as_answers(folder: Path) -> None:
     document = {"": {"s": {"people": {"age": facts, "sex": {"type": "string"}}}}}
     Path("meta.json").write_text(json.dumps(document))
     line = [*ASKING, "--metadata", "meta.json"]
-    done = run("", "l", "", "c", "m,f", "z", "d", "y", line=line)
+    done = run("", "l", "", "c", "m,f", "z", "", "d", "y", line=line)
     assert done.exit_code == 0
     assert "[Enter: numbers from 18 to 65]" in done.output
     made = Schema.load("t.toml").columns
@@ -233,9 +339,12 @@ STOPS = [
     ("c", "quit"),
     ("n", "1", "quit"),
     ("i", "quit"),
+    ("f", "", "quit"),
+    ("f", "", "n", "d", "q"),
+    ("f", "", "n", "d"),
     ("f", "quit"),
-    ("f", "n", "d", "q"),
-    ("f", "n", "d"),
+    ("n", "0", "1", "quit"),
+    ("n", "0", "1", "", "midpoint", "quit"),
     ("n", "1"),
 ]
 
@@ -250,8 +359,8 @@ def test_quitting_or_the_end_of_the_input_writes_nothing(answers, folder: Path) 
 
 
 def test_quit_is_a_level_only_in_quotes_and_never_by_its_first_letter() -> None:
-    assert interview("c", "q, b", "z", "d", "y").columns["age"]["levels"] == ["q", "b"]
-    assert interview("c", '"quit", b', "z", "d", "y").columns["age"]["levels"] == ["quit", "b"]
+    assert interview("c", "q, b", "z", "", "d", "y").columns["age"]["levels"] == ["q", "b"]
+    assert interview("c", '"quit", b', "z", "", "d", "y").columns["age"]["levels"] == ["quit", "b"]
     with pytest.raises(Quit):
         interview("c", "quit")
 
@@ -281,7 +390,7 @@ def test_a_draft_with_gaps_says_what_comes_next() -> None:
 
 def test_names_do_not_act_on_the_terminal() -> None:
     Path("people.csv").write_text("a\x1b[31mb\n1\n")
-    assert "\x1b[31m" not in run("f", "n", "y").output
+    assert "\x1b[31m" not in run("f", "", "n", "y").output
 
 
 def asking(folder: Path, width: int = 80):
@@ -297,13 +406,16 @@ def answered(screen: Terminal) -> None:
         screen.type(f"{text}\r")
 
     answer("Column 1 of 4: age", "What does it contain? ", "p")
+    answer("", "How is 1234.5 written? [Enter: 1234.5] ", "")
     answer("leave the cell out of means", "What does a missing cell mean? ", "pairwise")
+    answer("", "Further codes of missing cells? [Enter: only empty, NA] ", "-9")
     answer("Column 2 of 4: sex", "What does it contain? ", "back")
     answer("Column 1 of 4: age", "[Enter: numbers from 0 to 100] ", "age")
     answer("", "What does a missing cell mean? [Enter: pairwise] ", "none")
     answer("Column 2 of 4: sex", "What does it contain? ", "c")
     answer("Separate levels by commas", "Levels: ", "m, f")
     answer("none of the levels", "What does a missing cell mean? ", "zeros")
+    answer("", "Further codes of missing cells? [Enter: only empty, NA] ", "?")
     answer("Column 3 of 4: income", "What does it contain? ", "d")
     screen.expect("Write it? (yes, back, quit) ")
 
@@ -322,6 +434,7 @@ def test_on_a_terminal_it_asks_goes_back_and_writes(folder: Path, width: int) ->
     assert [one.missing for one in made.encoded_columns.values()] == ["none", "zeros"]
     assert list(made.encoded_columns) == ["age", "sex"]
     assert made.columns["age"].upper == 120.0
+    assert made.columns["sex"].missing_codes == ("?",)
 
 
 @pytest.mark.parametrize("stop", ["q\r", "\x03", "\x04"], ids=["quit", "Ctrl-C", "Ctrl-D"])

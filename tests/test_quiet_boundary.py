@@ -15,6 +15,7 @@ BOUNDARY = "rows/sources/quiet.py"
 BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Other functions that may catch any error, and why they reveal nothing.
 WHOLESALE = {
+    ("app/pages.py", "__call__"): "the last place of the page: reports only the type",
     ("cli/__init__.py", "_run"): "the last place: reports only the type",
     ("analysis/model_formula.py", "parsed"): "a formula of the user, which is public",
     ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
@@ -23,6 +24,16 @@ WHOLESALE = {
 }
 # Functions that may read an error: it is the library's own, or about a public file or argument.
 QUOTING = {
+    ("app/describing.py", "columns"): "own error about names and declared types",
+    ("app/describing.py", "save_columns"): "own error about the answers or an output",
+    ("app/forms.py", "_part"): "own error about the answers",
+    ("app/forms.py", "_unit"): "own error about the answers",
+    ("app/pages.py", "__call__"): "the type of an error, and no text",
+    ("app/pages.py", "_answer"): "own error about the answers",
+    ("app/releasing.py", "release"): "own error about the answers",
+    ("app/releasing.py", "_stated"): "own error about the answers",
+    ("app/server.py", "serve"): "the system's word on a port",
+    ("app/site.py", "widths_of"): "own error about public numbers",
     ("api/auditing/__init__.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
     ("cli/__init__.py", "_signer"): "own error about a key file",
@@ -52,6 +63,7 @@ QUOTING = {
     ("cli/metadata.py", "read"): "own error about a public metadata file",
     ("api/plans/__init__.py", "plan"): "own error about public numbers",
     ("cli/questions.py", "_checked"): "own error about the answers",
+    ("cli/questions.py", "_state_rule"): "own error about the answers",
     ("releases/file.py", "from_text"): "where a release file is wrong",
     ("report/content.py", "_part"): "own error about a release",
     ("analysis/ols.py", "regression"): "own error about a release",

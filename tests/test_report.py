@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +19,7 @@ import dpcov
 from dpcov import cli
 from dpcov.analysis import declared
 from dpcov.analysis.declared import Section
+from dpcov.analysis.strongest import strongest_pairs
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.core.show.result import Found
@@ -27,7 +29,7 @@ from dpcov.export import write_folder
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases import Release
 from dpcov.report import render, write
-from dpcov.report.words import for_everybody, percent
+from dpcov.report.words import for_everybody, not_protected, percent
 from dpcov.rows.schema import Schema
 from pages_for_tests import HOSTILE, hostile, numeric
 from r_package import run_r
@@ -96,6 +98,49 @@ def test_a_page_has_every_section_and_well_formed_markup(page):
 
 def test_the_same_release_gives_the_same_page(page, private):
     assert render(private, target="column 1", file="people.release.json") == page
+
+
+def test_table_1_is_first_and_no_page_judges_the_protection(page):
+    assert re.findall(r'<section id="(\w+)"', page)[0] == "table1"
+    assert not re.search("(strong|moderate|weak) protection|common standards", page)
+
+
+def test_what_is_not_protected_has_five_lines_at_most(page, private):
+    shown = page.split("<h3>What is not protected</h3>")[1].split("</ul>")[0]
+    assert shown.count("<li>") == len(not_protected(private)) == 4
+    assert all(line in unescape(shown) for line in not_protected(private))
+    swapped = numeric(2, neighbors="replace-one")
+    assert "the number of rows (4,000)" in " ".join(not_protected(swapped))
+    conditional = replace(swapped, provenance={**swapped.provenance, "not_protected": "If so."})
+    assert len(not_protected(conditional)) == 5
+
+
+def test_the_worst_error_is_beside_the_average_and_names_its_pair(page, private):
+    errors = dpcov.correlation_standard_errors(private)
+    i, j = np.unravel_index(np.argmax(errors), errors.shape)
+    pair = " - ".join(private.columns[at] for at in sorted((int(i), int(j))))
+    assert f"the worst: ± {1.96 * errors.max():.2g} ({pair})" in unescape(page)
+
+
+def test_correlations_are_ranked_by_the_nearest_end_and_the_others_are_folded():
+    table = np.random.default_rng(0).normal(0, 0.2, (4000, 4))
+    table[:, 1] += table[:, 0]
+    table[:, 2] -= 0.3 * table[:, 0]
+    made = dpcov.release(table, lower=-2, upper=2, epsilon=5.0)
+    first, rest = strongest_pairs(made).tables()
+    nearest = []
+    for _, (_, ends, _) in first.rows:
+        low, high = map(float, str(ends).split(" to "))
+        assert low * high > 0
+        nearest.append(min(abs(low), abs(high)))
+    assert len(nearest) >= 2
+    assert nearest == sorted(nearest, reverse=True)
+    assert len(first.rows) + len(rest.rows) == 6
+    for _, (_, ends, _) in rest.rows:
+        low, high = map(float, str(ends).split(" to "))
+        assert low <= 0 <= high
+    folded = render(made).split("<summary>Pairs whose interval contains 0</summary>")[1]
+    assert str(rest.rows[0][0]) in folded.split("</details>")[0]
 
 
 def chatty(release, *, generator):
@@ -214,7 +259,7 @@ def test_a_seeded_release_is_stamped_and_explains_no_guarantee():
     assert any(a.get("class") == "stamp" and a["role"] == "alert" for a in outline.named("p"))
     assert "NOT PRIVATE" in stamped[: stamped.index("</title>")]
     assert "For everybody" not in outline.text
-    assert "strong protection" not in outline.text
+    assert "the odds that" not in outline.text[outline.text.index("Table 1") :]
 
 
 def test_a_private_release_has_no_stamp(page):
@@ -255,8 +300,12 @@ def test_the_bet_is_the_bound_of_the_guarantee():
     assert "73.2%" in words  # e / (1 + e) = 0.7311, rounded up
     assert percent(0.99999) == "almost 100%"
     assert percent(0.9982) == "99.9%"
-    assert "strong protection" in words
-    assert "hardly any protection" in " ".join(for_everybody(numeric(2, epsilon=20.0)))
+    assert "the odds that any one row is in the table change by a factor of at most 2.72" in words
+    assert "at most e^20" in " ".join(for_everybody(numeric(2, epsilon=20.0)))
+    approximate = " ".join(for_everybody(numeric(2, delta=1e-6, mechanism="gaussian")))
+    assert "except with a probability of about 1e-06" in approximate
+    swapped = " ".join(for_everybody(numeric(2, neighbors="replace-one")))
+    assert "the odds between any two values of one row" in swapped
     assert "equally likely" not in " ".join(
         for_everybody(numeric(2, delta=1e-6, mechanism="gaussian"))
     )

@@ -30,6 +30,12 @@ from dpcov.report.documents import document
 
 COMMANDS = declared.commands()
 GIVEN = {"target": "y", "n": 3, "alpha": 0.1, "a": "group", "b": "sex"}
+OWN = {
+    "cohens-d": {"value": "y", "by": "sex"},
+    "lda": {"target": "sex"},
+    "mediation": {"treatment": "a", "mediators": "c", "outcome": "y"},
+    "partial-correlation": {"first": "a", "second": "y"},
+}
 
 
 def found(run, **given) -> Result:
@@ -39,8 +45,7 @@ def found(run, **given) -> Result:
 
 
 RESULTS = {
-    name: lambda name=name: found(COMMANDS[name].run, target="sex" if name == "lda" else "y")
-    for name in COMMANDS
+    name: lambda name=name: found(COMMANDS[name].run, **OWN.get(name, {})) for name in COMMANDS
 } | {f"section {part.name}": lambda part=part: found(part.run) for part in declared.sections()}
 
 
@@ -57,12 +62,15 @@ class Cells(HTMLParser):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_result_is_text_html_csv_json_and_a_file(name: str) -> None:
+def test_a_result_is_text_html_csv_json_and_a_file(name: str, capsys) -> None:
     result = RESULTS[name]()
     json.dumps(document(released(100.0), **result.document()), allow_nan=False)
     if not result.has_sentences:
         assert result.arrow().num_rows == 3
         return
+    print_tables(result.tables())
+    printed = capsys.readouterr().out.replace("; --csv prints", "; summary() shows")
+    assert repr(result).split() == printed.split()
     text, cells = result.summary(), set(Cells(result._repr_html_()).cells)
     for table in result.tables():
         assert table.title in text

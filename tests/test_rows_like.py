@@ -15,7 +15,7 @@ from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
-from dpcov.estimate.pseudo_rows import pseudo_rows
+from dpcov.estimate.errors import pseudo_rows
 from dpcov.mechanisms import mechanism_named
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema

@@ -72,8 +72,8 @@ def test_a_notebook_shows_means_as_dates():
 
 def test_intervals_of_means_and_the_table_of_means_are_dates():
     found = dpcov.intervals(DATED, "mean").tables()[0]
-    assert all(date.fromisoformat(cell).year == 2023 for cell in cells(found, "0")[:2])
-    assert float(cells(found, "2")[0]) == pytest.approx(45, abs=1)
+    assert all(date.fromisoformat(cell).year == 2023 for cell in cells(found, "day")[:2])
+    assert float(cells(found, "age")[0]) == pytest.approx(45, abs=1)
     means = covariances(DATED).tables()[0]
     assert date.fromisoformat(cells(means, "day")[0]).year == 2023
     assert cells(means, "day")[-1].endswith(" days")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 
 import dpcov
@@ -95,10 +99,14 @@ def forms(folder: Path) -> dict[str, Any]:
         file.execute("CREATE TABLE t (wage NUMERIC, smoker BOOLEAN, ward TEXT, day DATE)")
         file.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", zip(*TABLE.values(), strict=True))
     file.close()
-    files = {name: folder / name for name in ("t.csv", "t.xlsx", "t.dta", "t.parquet")}
+    with duckdb.connect(folder / "t.duckdb") as connection:
+        connection.execute("CREATE TABLE t AS SELECT * FROM frame")
+    pyreadstat.write_sav(frame, folder / "t.sav")
+    files = {name: folder / name for name in ("t.csv", "t.xlsx", "t.dta", "t.parquet", "t.sav")}
     rows = [list(row) for row in zip(*TABLE.values(), strict=True)]
-    typed = {"pandas": frame, "arrow": pa.table(TABLE), "list": rows}
-    return {**files, **typed, "sqlite": DatabaseTable(folder / "t.sqlite", "t")}
+    typed = {"pandas": frame, "polars": pl.DataFrame(TABLE), "arrow": pa.table(TABLE), "list": rows}
+    held = {name: DatabaseTable(folder / f"t.{name}", "t") for name in ("sqlite", "duckdb")}
+    return {**files, **typed, **held}
 
 
 def test_every_data_source_gives_the_same_sums(tmp_path: Path) -> None:
@@ -238,7 +246,10 @@ def test_a_schema_without_these_keys_is_written_as_before() -> None:
         (COLUMNS["smoker"] | {"false": ["ja"]}, "a text occurs twice"),
         (COLUMNS["smoker"] | {"missing_codes": ["nein"]}, "a text occurs twice"),
         (COLUMNS["smoker"] | {"true": ["2"]}, "need texts, not numbers"),
-        (COLUMNS["ward"] | {"decimal": ","}, "decimal"),
+        (COLUMNS["ward"] | {"decimal": ","}, "choose another kind: number, integer, count"),
+        (COLUMNS["day"] | {"true": ["x"]}, "'date' has no such entry.*another kind: flag"),
+        (WAGE | {"decimals": ","}, "Did you mean 'decimal'"),
+        (WAGE | {"missing_codes": [-9]}, 'Put the number in quotes, such as "-9"'),
     ],
 )
 def test_a_contradiction_is_refused(column: dict[str, Any], message: str) -> None:
@@ -250,3 +261,32 @@ def test_a_release_file_keeps_the_spelling(tmp_path: Path) -> None:
     made = dpcov.release(pa.table(TABLE), schema=declared(), epsilon=1.0, seed=0)
     made.save(tmp_path / "r.json")
     assert dpcov.load(tmp_path / "r.json").schema == declared()
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "message"),
+    [
+        (COLUMNS["ward"], [1, 2], "none of its levels is a value of this type"),
+        (COLUMNS["ward"], [True, False], "none of its levels"),
+        (COLUMNS["day"], [1, 2], "kind = 'integer', 'count' or 'categorical', or 'ignored'"),
+        (COLUMNS["day"], [1.5], "kind = 'number' or 'categorical', or 'ignored'"),
+        (WAGE, [date(2020, 1, 1)], "kind = 'date' or 'time'"),
+    ],
+)
+def test_a_schema_that_does_not_fit_says_what_to_change(column, cells, message) -> None:
+    with pytest.raises(SourceError, match=message):
+        open_rows(pa.table({"x": pa.array(cells)}), declared(x=column))
+    codes = {"kind": "categorical", "levels": ["1", "2"], "missing": "level"}
+    for values in ([1, 2], [1.0], ["a"], [True]):  # control
+        open_rows(pa.table({"x": pa.array(values)}), declared(x=codes))
+
+
+def test_the_message_about_absent_columns_contains_no_name_of_the_table(tmp_path) -> None:
+    schema = declared(**{"weight kg": WAGE, "age": WAGE, "x": WAGE})
+    (tmp_path / "t.csv").write_text("Weight_KG,secret,x\n1,2,3\n")
+    for data in (tmp_path / "t.csv", pa.table({"Weight_KG": [1.0], "secret": [1.0], "x": [1.0]})):
+        with pytest.raises(SourceError, match="no column 'weight kg', 'age', but") as caught:
+            open_rows(data, schema)
+        assert "differs from 'weight kg' only in capitals" in str(caught.value)
+        assert "secret" not in str(caught.value)
+        assert "KG" not in str(caught.value)

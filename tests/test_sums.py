@@ -16,8 +16,8 @@ import pytest
 
 import dpcov
 from analysis_tables import schema, table
-from dpcov.analysis.below_noise import FLAG_TEXT
 from dpcov.analysis.covariance import columns, covariances
+from dpcov.analysis.intervals import FLAG_TEXT
 from dpcov.analysis.summary import summary
 from dpcov.api.auditing import audit
 from dpcov.api.plans.trials import Trials

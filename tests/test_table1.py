@@ -16,7 +16,7 @@ from analysis_tables import null_matrix, released, table, trace_only, without_in
 from dpcov.analysis.column_parts import Columns, Ratio, count_interval
 from dpcov.analysis.covariance import covariances
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.releases.persons import dependent
+from dpcov.estimate import dependent
 from dpcov.rows.schema import Schema
 from test_coherent import random_release
 

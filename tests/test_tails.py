@@ -10,9 +10,8 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.published import tails
-from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends
-from dpcov.published.tails import quantile_of_sum
+from dpcov.published import norm_histogram
+from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends, quantile_of_sum
 
 LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.99999)
 ENDS = bin_upper_ends(1.0, 64.0)
@@ -142,9 +141,9 @@ def test_nothing_is_added_where_nothing_is_random():
 
 
 def test_ties_are_left_to_the_other_bound():
-    assert np.isinf(tails._compared(30.0, np.ones(3), 0.01))
-    assert np.isinf(tails._compared(30.0, np.array([1.0, 1 - 1e-9, 1 - 2e-9]), 0.01))
-    assert np.isfinite(tails._compared(30.0, np.array([1.0, 0.7, 0.5]), 0.01))
+    assert np.isinf(norm_histogram._compared(30.0, np.ones(3), 0.01))
+    assert np.isinf(norm_histogram._compared(30.0, np.array([1.0, 1 - 1e-9, 1 - 2e-9]), 0.01))
+    assert np.isfinite(norm_histogram._compared(30.0, np.array([1.0, 0.7, 0.5]), 0.01))
 
 
 @pytest.mark.parametrize("level", [0.99, 0.999])

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 QUICK = [
     name
     for name in MODULES
-    if name in ("arithmetic", "randomness", "exact_losses", "audits", "sources_attack")
+    if name
+    in ("arithmetic", "randomness", "exact_losses", "person_means", "audits", "sources_attack")
 ]
 
 

@@ -204,6 +204,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_radius_accounting.py::"
         "test_radius_matrix_and_trace_spend_epsilon_and_no_more",
     ),
+    "src/dpcov/mechanisms/radius_losses.py": ("tests/test_radius_losses.py",),
     "src/dpcov/mechanisms/radius.py": (
         "tests/test_private_radius.py",
         "tests/conformance/test_accounting.py::test_a_private_radius_takes_a_second_pass",
@@ -360,7 +361,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_count.py::test_a_file_without_a_count_loads_and_one_without_its_law_is_refused",
         "tests/test_count.py::test_a_count_with_noise_is_refused_where_the_number_is_public",
     ),
-    "src/dpcov/published/norm_histogram.py": ("tests/test_norm_histogram.py",),
+    "src/dpcov/published/norm_histogram.py": (
+        "tests/test_norm_histogram.py",
+        "tests/test_clipped.py",
+    ),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/stored.py": ("tests/test_formats.py", "tests/test_stata.py"),
     **dict.fromkeys(
@@ -374,7 +378,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_structure.py",
         "tests/test_missing.py::test_what_the_schema_implies_holds_of_mapped_rows_too",
     ),
-    "src/dpcov/denoise/clipped.py": ("tests/test_clipped.py",),
     "src/dpcov/estimate/repeated.py": ("tests/test_expected.py",),
     "src/dpcov/estimate/errors.py": (
         "tests/test_plausible.py",
@@ -383,9 +386,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_plausible_moments_of_mapped_rows_move_with_the_count_as_their_own_moment_does",
         "tests/test_norm_histogram.py::test_intervals_know_of_the_clip_and_without_the_counts_they_do_not",
         "tests/test_missing.py::test_intervals_cover_the_available_case_figures",
-    ),
-    "src/dpcov/estimate/sampling.py": (
-        "tests/test_plausible.py",
         "tests/test_missing.py::test_sampling_errors_keep_cells_that_are_missing_at_nothing",
     ),
     "src/dpcov/analysis/intervals.py": (

@@ -20,6 +20,7 @@ MODULES: tuple[str, ...] = (
     "arithmetic",
     "randomness",
     "exact_losses",
+    "person_means",
     "coupling",
     "audits",
     "ledger_attacks",

@@ -149,6 +149,7 @@ RESULTS = {
     "dpcov.analysis.crosstab.Crosstab": ("to_frame",),
     "dpcov.analysis.discriminant.LDA": ("predict", "predict_proba"),
     "dpcov.analysis.intervals.Intervals": (),
+    "dpcov.analysis.named_figures.NamedFigures": (),
     "dpcov.analysis.ols.OLS": (
         *("conf_int", "contrast", "predict", "prediction_errors", "vcov", "wald_test"),
     ),
@@ -156,7 +157,7 @@ RESULTS = {
     "dpcov.analysis.precision.SparsePrecision": ("edges", "to_frame", "to_networkx"),
     "dpcov.analysis.ridge.Ridge": ("conf_int", "predict"),
     "dpcov.analysis.ridge.RidgePath": (),
-    "dpcov.analysis.statistics.Statistic": (),
+    "dpcov.analysis.intervals.Statistic": (),
     "dpcov.analysis.correlation.PairCorrelation": (),
     "dpcov.analysis.table1.Table1": ("to_frame",),
     "dpcov.analysis.wald.Contrast": (),
@@ -164,6 +165,7 @@ RESULTS = {
     "dpcov.api.ledger.account.Account": ("can_request",),
     "dpcov.api.ledger.file.Chain": ("head", "holds"),
     "dpcov.api.plans.Plan": ("budget_for", "rows_for"),
+    "dpcov.api.plans.half_widths.HalfWidthPlan": ("answers", "half_width"),
 }
 
 

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import below_noise
 from dpcov.analysis.correlation import MAX_WRITTEN_FEATURES, clustered_order, clusters
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    below_noise,
+    stated_intervals,
+    statistic_named,
+)
 from dpcov.analysis.ols import OLS
+from dpcov.analysis.pca import PCA, pca
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
+from dpcov.analysis.strongest import strongest_pairs
 from dpcov.core.installing import installing
 from dpcov.core.printable import MAX_PICTURE_NAME_CHARACTERS, shortened
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dpcov.analysis.correlation import NamedMatrix
+    from dpcov.analysis.intervals import Name, Statistic
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
     from dpcov.api.plans import Plan
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
 POSITIVE_COLOUR, NEGATIVE_COLOUR = "#3b76d6", "#d9722b"
 # Smallest opacity of a line in a graph, from 0 to 1.
 MIN_OPACITY = 0.35
+# Grey of a feature with itself in a heatmap, and its opacity, on white and on black backgrounds.
+SELF_COLOUR, SELF_OPACITY = "0.5", 0.25
 # Absolute correlation above which black text is readable on its colour, on any background.
 MIN_BLACK_TEXT_CORRELATION = 0.9
 # Largest number of features whose names a heatmap shows on both sides.
@@ -63,7 +74,7 @@ def heatmap(
     """Plot correlations as colours.
 
     Positive correlations are blue, and negative correlations are orange. Correlations below the
-    noise level are blank.
+    noise level are blank. The diagonal is grey.
 
     Parameters
     ----------
@@ -83,7 +94,7 @@ def heatmap(
     below : ndarray of bool, shape (p, p), optional
         Correlations below the noise level. The plot leaves them blank and shows the number in
         brackets, and they form no groups. By default `noise` decides by the rule of
-        `dpcov.analysis.below_noise`. Without both, no correlation is below the noise level.
+        `dpcov.analysis.intervals`. Without both, no correlation is below the noise level.
 
     Returns
     -------
@@ -120,9 +131,15 @@ def heatmap(
     shown = matrix[np.ix_(order, order)]
     np.fill_diagonal(shown, 0.0)
     axes = _axes(ax, (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= MAX_WRITTEN_FEATURES else (8.6, 7.4))
+    from matplotlib.colors import ListedColormap
+
     blank = below[np.ix_(order, order)]
     seen = np.where(blank, 0.0, shown)
     image = axes.imshow(seen, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
+    itself = np.ma.masked_equal(np.eye(p), 0.0)
+    axes.imshow(
+        itself, cmap=ListedColormap([SELF_COLOUR]), alpha=SELF_OPACITY, interpolation="none"
+    )
     if p <= MAX_NAMED_FEATURES:
         labels = [shortened(names[j]) for j in order]
         size = 9.0 if p <= MAX_BARS else 180 / p + 1.5
@@ -387,28 +404,30 @@ def coefficients(
 
 
 def pairs(
-    names: Sequence[str],
-    values: Vector,
-    low: Vector,
-    high: Vector,
+    release: Release | Sequence[str] | None = None,
+    values: Vector | None = None,
+    low: Vector | None = None,
+    high: Vector | None = None,
     *,
     ax: Place = None,
     below: Booleans | None = None,
+    names: Sequence[str] | None = None,
 ) -> Axes:
     """Plot correlations of pairs of features with their intervals.
 
     Parameters
     ----------
-    names : sequence of str
-        Names of the pairs.
+    release : Release or sequence of str
+        Release, whose strongest correlations are shown. Or the names of the pairs, with their
+        correlations and intervals in the other parameters.
 
-    values : ndarray, shape (m,)
+    values : ndarray, shape (m,), optional
         Correlations.
 
-    low : ndarray, shape (m,)
+    low : ndarray, shape (m,), optional
         Lower ends of the intervals.
 
-    high : ndarray, shape (m,)
+    high : ndarray, shape (m,), optional
         Upper ends of the intervals.
 
     ax : Axes or Figure, optional
@@ -416,6 +435,9 @@ def pairs(
 
     below : ndarray of bool, shape (m,), optional
         Correlations below the noise level, which have hollow dots.
+
+    names : sequence of str, optional
+        Former name of the first parameter.
 
     Returns
     -------
@@ -431,12 +453,156 @@ def pairs(
     >>> import dpcov
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
-    >>> values = np.array([0.4, -0.2])
-    >>> axes = dpcov.plot.pairs(["a, b", "a, c"], values, values - 0.1, values + 0.1, ax=Figure())
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = dpcov.plot.pairs(release, ax=Figure())
 
     """
+    if names is not None:
+        warn_of_former_name("names", "release")
+        release = names
+    if isinstance(release, Release):
+        picture: Any = strongest_pairs(release).picture()
+        return pairs(**picture.arguments, ax=ax)
+    if release is None or values is None or low is None or high is None:
+        raise ReleaseError("Names of pairs need values, low and high. Or pass a release.")
     asked: dict[str, Any] = {"ordered": False, "below": below}
-    return _dots(names, values, low, high, "correlation", ax, len(names), **asked)
+    return _dots(release, values, low, high, "correlation", ax, len(release), **asked)
+
+
+def intervals(
+    release: Release,
+    statistic: Name | Statistic = "correlation",
+    *,
+    level: float = CONFIDENCE_LEVEL,
+    sampling: bool = True,
+    ax: Place = None,
+    most: int = MAX_BARS,
+    generator: np.random.Generator | None = None,
+) -> Axes:
+    """Plot a statistic of a release with its intervals.
+
+    The largest figures are at the top. Figures below the noise level have hollow dots.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a noise distribution.
+
+    statistic : str or Statistic, default "correlation"
+        Statistic, as in `dpcov.intervals`. All figures share one axis, so they need one unit.
+
+    level : float, default 0.95
+        Nominal coverage of each interval, between 0 and 1.
+
+    sampling : bool, default True
+        Include the sampling error.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    most : int, default 20
+        Largest number of figures.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulations.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    See Also
+    --------
+    dpcov.intervals : The same intervals as numbers.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = dpcov.plot.intervals(release, dpcov.eigenvalues(), ax=Figure())
+
+    """
+    asked = statistic_named(statistic)
+    stated, found = stated_intervals(release, asked, level, sampling, generator)
+    places = found.places()
+    names = [found.name_of(place) for place in places]
+    parts = asked.shaped(release, stated.values), found.low, found.high, found.below_noise
+    at = tuple(np.transpose(places))
+    values, low, high, below = (np.atleast_1d(part)[at] for part in parts)
+    label = statistic if isinstance(statistic, str) else "statistic"
+    return _dots(names, values, low, high, f"{label} ({level:.0%} interval)", ax, most, below=below)
+
+
+def biplot(release: Release | PCA, *, correlation: bool = True, ax: Place = None) -> Axes:
+    """Plot each feature as an arrow in the plane of the first two principal components.
+
+    A release contains no rows, so the plot shows features only. The angle between two long arrows
+    shows their correlation: a right angle means no correlation.
+
+    Parameters
+    ----------
+    release : Release or PCA
+        Release with at least two features, or a result of `pca` with at least two components.
+
+    correlation : bool, default True
+        Divide each feature by its standard deviation first. A result of `pca` sets this itself.
+
+    ax : Axes or Figure, optional
+        Axes or figure for the plot. The default is a new figure.
+
+    Returns
+    -------
+    Axes
+        Axes with the plot.
+
+    Raises
+    ------
+    ReleaseError
+        There are fewer than two components, or the release contains no covariances.
+
+    See Also
+    --------
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> table = np.random.default_rng(0).normal(0, 0.2, (5000, 3))
+    >>> release = dpcov.release(table, lower=-1, upper=1, epsilon=1.0)
+    >>> axes = dpcov.plot.biplot(release, ax=Figure())
+
+    """
+    found = pca(release, correlation=correlation) if isinstance(release, Release) else release
+    if len(found.components) < 2:
+        raise ReleaseError("A biplot needs two principal components, but there is only one.")
+    tips = (found.components[:2] * np.sqrt(found.explained_variance[:2, None])).T
+    axes = _axes(ax, (6.6, 6.0))
+    lengths = np.linalg.norm(tips, axis=1)
+    reach = 1.35 * max(float(lengths.max()), np.finfo(float).tiny)
+    for j in np.argsort(-lengths, kind="stable")[:MAX_BARS].tolist():
+        x, y = tips[j].tolist()
+        style = {"arrowstyle": "-|>", "color": POSITIVE_COLOUR, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (x, y), (0.0, 0.0), arrowprops=style)
+        axes.text(
+            1.04 * x, 1.04 * y, shortened(found.columns[j]), parse_math=False, fontsize=9,
+            ha="left" if x >= 0 else "right", va="bottom" if y >= 0 else "top",
+        )  # fmt: skip
+    axes.axhline(0.0, lw=0.6, color="0.5")
+    axes.axvline(0.0, lw=0.6, color="0.5")
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-reach, reach)
+    axes.set_aspect("equal")
+    first, second = found.explained_variance_ratio[:2]
+    axes.set_xlabel(f"PC1 ({first:.0%} of the variance)")
+    axes.set_ylabel(f"PC2 ({second:.0%} of the variance)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
 
 
 def curve(plan: Plan, *, ax: Place = None) -> Axes:
@@ -534,4 +700,6 @@ def _axes(ax: Place, size: tuple[float, float]) -> Axes:
     return figure.add_subplot()
 
 
-__all__ = ["coefficients", "curve", "graph", "heatmap", "pairs", "spectrum"]
+__all__ = [
+    *("biplot", "coefficients", "curve", "graph", "heatmap", "intervals", "pairs", "spectrum"),
+]

@@ -43,7 +43,6 @@ from dpcov.errors import (
 )
 from dpcov.mechanisms import MECHANISMS, additive, mechanism_named
 from dpcov.mechanisms.replay import warn_of_mismatches
-from dpcov.published import record
 from dpcov.published.kinds import NoisySums
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases import Release
@@ -150,8 +149,8 @@ def test_covariances_are_finite_symmetric_and_psd_for_any_number_of_rows(case, n
 def held(made, question):
     """Return the release's answer; an empty answer if the release refuses the question."""
     reason = {
-        Release.second_moment: record.matrix_reason(made),
-        Release.mean: record.means_reason(made),
+        Release.second_moment: made.reasons.matrix,
+        Release.mean: made.reasons.means,
         Release.count: None if made.tells_count else "private",
     }.get(question, made.not_released)
     if reason is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpcov.estimate.error_covariance import standard_errors_of
@@ -19,6 +19,7 @@ def standard_errors(
     function: Callable[[Vector, Matrix], Any],
     *,
     sampling: bool = True,
+    columns: Sequence[str] | None = None,
     generator: np.random.Generator | None = None,
 ) -> Array:
     """Return standard errors of a function of the means and the covariance matrix.
@@ -30,13 +31,18 @@ def standard_errors(
 
     function : callable
         Smooth function of two arguments: the means, shape (p,), and the covariance matrix, shape
-        (p, p). Both are in the units of the data and in the order of `release.columns`. The
+        (p, p). Both are in the units of the data and in the order of `release.columns`, or of
+        `columns`. The
         function returns a number or an array. dpcov calls it about twice for each mean and
         covariance.
 
     sampling : bool, default True
         Include the sampling error. The standard errors then apply to the population. If False, they
         contain only the errors due to privacy noise, clipping and rounding.
+
+    columns : sequence of str, optional
+        Features whose means and covariances the function receives, in this order. The default is
+        all features. Few features are much faster than many.
 
     generator : numpy.random.Generator, optional
         Random numbers for the simulation. The default gives the same result every time.
@@ -76,4 +82,4 @@ def standard_errors(
     (2,)
 
     """
-    return standard_errors_of(release, function, sampling, generator)
+    return standard_errors_of(release, function, sampling, generator, columns)

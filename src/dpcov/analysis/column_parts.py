@@ -25,8 +25,7 @@ import scipy
 from dpcov.analysis.intervals import INTERVAL_DRAWS
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares, nearest_table
-from dpcov.estimate.missing import has_gaps
+from dpcov.estimate.shares import OTHER_LABEL, nearest_shares, nearest_table
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class Columns:
         coherent = np.outer(means, means)
         coherent[:-1, :-1] += covariance
         coherent *= self.count
-        if not has_gaps(release.schema):
+        if not release.schema.missing_columns:
             return np.asarray(coherent)
         found = estimate.counted(estimate.second_moment)
         found = found * self.count / max(float(self.unit @ found @ self.unit), 1.0)

@@ -21,25 +21,32 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, below_noise, sentence
-from dpcov.analysis.intervals import stated_intervals
-from dpcov.analysis.statistics import Correlations, Joined, Means, StandardDeviations
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    Correlations,
+    Joined,
+    Means,
+    StandardDeviations,
+    below_noise,
+    sentence,
+    stated_intervals,
+    titled,
+)
 from dpcov.core.accounting import zcdp_of_pure
 from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, round_up
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Row, Table
 from dpcov.errors import ReleaseError
+from dpcov.estimate import dependent
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown, units_of
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcov.analysis.intervals import Stated
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Stated, Statistic
     from dpcov.core.arrays import Booleans, Vector
     from dpcov.rows.schema import Schema
 
@@ -282,7 +289,7 @@ def compare(
     if first == second:
         raise ReleaseError(SAME_RELEASE_MESSAGE)
     for one in (first, second):
-        record.refuse(record.means_reason(one))
+        record.refuse(one.reasons.means)
     pair = _Pair.of(first, second)
     kinds = pair.kinds()
     found = [stated_intervals(one, pair.statistic(one), level, True, generator) for one in pair]
@@ -395,7 +402,7 @@ class _Pair:
             if not one.is_indicator and getattr(kinds[one.column], "reading", None) != "flag"
         )
         related: tuple[tuple[str, str], ...] = ()
-        if all(record.matrix_reason(one) is None for one in (first, second)):
+        if all(one.reasons.matrix is None for one in (first, second)):
             related = tuple(
                 (one.name, other.name)
                 for at, one in enumerate(common)

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import (
-    CONFIDENCE_LEVEL,
-    RULE_TEXT,
-    UNKNOWN_ERROR_MESSAGE,
-    below_noise,
-    flags,
-    sentence,
-)
 from dpcov.analysis.declared import Option, command, section
 from dpcov.analysis.features import chosen, names_of, position
-from dpcov.analysis.intervals import shown_unasked, stated, stated_intervals
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    FLAG_TEXT,
+    RULE_TEXT,
+    UNKNOWN_ERROR_MESSAGE,
+    Correlations,
+    OneCorrelation,
+    below_noise,
+    sentence,
+    shown_unasked,
+    stated,
+    stated_intervals,
+    titled,
+)
 from dpcov.analysis.normal_equations import solve
-from dpcov.analysis.statistics import Correlations, OneCorrelation
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.frames import frame
@@ -34,12 +38,10 @@ from dpcov.core.show.table import (
     square_columns,
     triangle,
 )
-from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent, positive
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +66,7 @@ MAX_LISTED_PAIRS = 105
 UNKNOWN_CORRELATION_SD = 1 / np.sqrt(3)
 # Largest number of features with figures in the cells of a heatmap. More do not fit.
 MAX_WRITTEN_FEATURES = 12
+PAIRS_TITLE = "Pairs, strongest first"
 # Largest number of features with optimal leaf order, which is slow for more features.
 MAX_ORDERED_FEATURES = 400
 
@@ -206,14 +209,14 @@ def pairs(
     i, j = i[shown], j[shown]
     labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
     rows = rows_of(labels, *(figure[i, j] for figure, _ in kinds.values()))
-    marks = [] if below is None else flags(below[i, j])
+    marks = [] if below is None else [FLAG_TEXT * one for one in below[i, j].tolist()]
     marked = [""] if any(marks) else []
     if marked:
         rows = [(name, [*cells, mark]) for (name, cells), mark in zip(rows, marks, strict=True)]
     return Table(
         ("", *kinds, *marked),
         rows,
-        "Pairs, strongest first",
+        PAIRS_TITLE,
         (*(form for _, form in kinds.values()), *marked),
         beyond=len(order) - len(shown),
         rest="pairs",
@@ -343,7 +346,8 @@ def correlations_below_noise(release: Release, found: CorrelationErrors | None) 
 
 def facts_of(release: Release) -> dict[str, Any]:
     """Return the names, the count and the means, which accompany a matrix in JSON."""
-    return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
+    means = Estimate.of(release).means
+    return {"columns": release.columns, "count": release.number_of_rows, "mean": means.copy()}
 
 
 def _root_mean_square(values: Matrix) -> float:
@@ -569,28 +573,29 @@ def correlations(
 
     If `truth` is given, the intervals include the privacy noise only.
     """
-    estimate = Estimate.of(release)
-    names, matrix = release.columns, estimate.correlation
-    noise = found = None
+    facts, estimate = facts_of(release), Estimate.of(release)
+    matrix, hidden = estimate.correlation, estimate.hides_correlations
+    title, notes = titled("Private correlations", dependent(release, sampling=False)), list[str]()
+    noise, found, both = None, None, False
     if not estimate.uninformative and release.noise is not None:
         both = truth is None and shown_unasked(release)
         errors, found = stated_intervals(release, Correlations(), CONFIDENCE_LEVEL, both, generator)
+        notes += found.sentences("correlations")
         noise = _errors(release, errors)
-    facts, file = _in_full(release, matrix, noise, found)
-    if estimate.hides_correlations:
+    more, file = _in_full(release, matrix, noise, found)
+    facts |= more
+    if hidden:
         return Found([], facts, file)
-    kinds, notes, persons = {"private": (matrix, "{:.3f}")}, list[str](), ""
-    if noise is not None and found is not None:
+    kinds = {"private": (matrix, "{:.3f}")}
+    if found is not None:
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
-        notes = [found.covering, *noise.sentence(), *found.cautions]
-        persons = dependent(release) * both
     if truth is not None:
         away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
         notes.append(_misses(away, None if noise is None else noise.errors))
-    whole = triangle("Private correlations", names, matrix)
+    whole = triangle(title, release.columns, matrix)
     listed = pairs(release, matrix, kinds, *notes, below=facts["below_noise"])
-    listed = replace(listed, title=titled(listed.title, persons))
+    listed = replace(listed, title=titled(PAIRS_TITLE, dependent(release, sampling=both)))
     return Found([whole, listed] if whole else [listed], facts, file)
 
 
@@ -600,7 +605,7 @@ def _in_full(
     """Return all figures twice: as a dictionary for JSON, and as a table for other files."""
     ends = {} if found is None else {"lower": found.low, "upper": found.high}
     below = correlations_below_noise(release, noise)
-    facts = facts_of(release) | {
+    facts = {
         "correlation": matrix,
         "lower": ends.get("lower"),
         "upper": ends.get("upper"),

@@ -8,23 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command, section
-from dpcov.analysis.intervals import several_intervals, shown_unasked
-from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    flags,
+    means_below_noise,
+    several_intervals,
+    shown_unasked,
+    titled,
+)
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
-from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import with_other
+from dpcov.estimate import Estimate, dependent
+from dpcov.estimate.shares import with_other
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.analysis.intervals import Covers
-    from dpcov.analysis.statistics import Name, Statistic
+    from dpcov.analysis.intervals import Covers, Name, Statistic
     from dpcov.core.arrays import Array, Booleans, Vector
     from dpcov.rows.schema import Schema
 
@@ -77,7 +81,7 @@ def _lengths(schema: Schema, name: str, values: list[float]) -> list[Cell]:
     return [length(schema, name, value) for value in values]
 
 
-# A new figure of the columns needs one entry here. Its statistic is in `analysis.statistics`.
+# A new figure of the columns needs one entry here. Its statistic is in `analysis.intervals`.
 FIGURES = (
     Figure("mean", Release.mean, "mean", shown, "{:.5g}"),
     Figure("standard deviation", _deviations, "variance", _lengths, "{:.4g}", np.sqrt),
@@ -146,7 +150,7 @@ class _Columns:
             rows = [(name, [*row, mark]) for (name, row), mark in zip(rows, marks, strict=True)]
             heads, forms = (*heads, ""), (*forms, "")
         rows = with_other(release.schema, release.mean(), rows, deviation=count)
-        title = COLUMNS_TITLE if self.covers is None else titled(COLUMNS_TITLE, dependent(release))
+        title = titled(COLUMNS_TITLE, dependent(release, sampling=self.covers is not None))
         return Table(heads, rows, title, forms, notes=self.notes)
 
     def facts(self) -> dict[str, Any]:
@@ -182,7 +186,7 @@ class _Columns:
 )
 def columns(release: Release, *, generator: np.random.Generator | None = None) -> Found:
     """Return the means and standard deviations of all columns with their intervals."""
-    record.refuse(record.means_reason(release))
+    record.refuse(release.reasons.means)
     found = _Columns.of(release, generator)
     return Found([found.table(release)], facts_of(release) | found.facts())
 
@@ -195,7 +199,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
 
     A release of sums has no covariances, so the result has the means and standard deviations only.
     """
-    if record.sums_of(release) is None:
+    if release.sums_alone is None:
         Estimate.required(release)
     columns = _Columns.of(release, generator)
     means, facts = columns.table(release), facts_of(release) | columns.facts()

@@ -7,12 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import (
-    CONFIDENCE_LEVEL,
-    FLAG_TEXT,
-    below_noise,
-    too_uncertain,
-)
 from dpcov.analysis.column_parts import (
     Columns,
     Ends,
@@ -24,6 +18,14 @@ from dpcov.analysis.column_parts import (
     joint_errors,
 )
 from dpcov.analysis.declared import Option, command
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    FLAG_TEXT,
+    below_noise,
+    titled,
+    too_uncertain,
+)
+from dpcov.analysis.persons import refuse_means
 from dpcov.analysis.table_texts import (
     FLAG_SIGN,
     cautions,
@@ -38,10 +40,9 @@ from dpcov.core.show.frames import table_frame
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Cell, Row, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL
+from dpcov.estimate import Estimate, dependent
+from dpcov.estimate.shares import OTHER_LABEL
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -360,6 +361,7 @@ def crosstab(
     """
     check("level", level, Probability, ReleaseError)
     record.refuse(release.not_released)
+    refuse_means(release, "A contingency table")
     Estimate.required(release)
     if a == b:
         raise ReleaseError(f"Both columns are {a!r}. Choose two different columns.")
@@ -395,7 +397,7 @@ def crosstab(
         level=level,
         covers=covers,
         sentences=cautions(release, (a, b)),
-        dependent=dependent(release) if covers is not None and sampling else "",
+        dependent=dependent(release, sampling=covers is not None and sampling),
     )
 
 

@@ -6,10 +6,13 @@ these declarations.
 
 from __future__ import annotations
 
+import json
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -119,6 +122,9 @@ class Section:
     signal : bool
         True if the section is left out when no correlation is above the noise level.
 
+    label : str
+        Name of the section in the list of contents. The default is `name`.
+
     """
 
     run: Callable[..., Result]
@@ -128,8 +134,11 @@ class Section:
     place: int
     folded: bool = True
     signal: bool = True
+    label: str = ""
 
 
+# File that lists the commands. ``python -m dpcov.analysis.declared`` writes it.
+LIST = Path(__file__).with_name("commands.json")
 _COMMANDS: dict[str, Command] = {}
 _SECTIONS: dict[str, Section] = {}
 FEATURES_OPTION = Option(
@@ -201,6 +210,19 @@ def commands() -> dict[str, Command]:
     return dict(sorted(_COMMANDS.items()))
 
 
+def command_named(name: str) -> Command:
+    """Return one of the listed commands. The function imports only the file that declares it."""
+    import_module(listed_commands()[name]["module"])
+    return _COMMANDS[name]
+
+
+@cache
+def listed_commands() -> dict[str, dict[str, str]]:
+    """Return the module and the help of each command from a generated file, without any import."""
+    found: dict[str, dict[str, str]] = json.loads(LIST.read_text(encoding="utf-8"))
+    return found
+
+
 def sections() -> list[Section]:
     """Return all sections of the report, in order."""
     _load()
@@ -212,3 +234,16 @@ def _load() -> None:
     folder = import_module("dpcov.analysis")
     for module in pkgutil.iter_modules(folder.__path__):
         import_module(f"dpcov.analysis.{module.name}")
+
+
+def list_text() -> str:
+    """Return the text of the file that lists the commands."""
+    found = {
+        name: {"module": own.run.__module__, "help": own.help} for name, own in commands().items()
+    }
+    return json.dumps(found, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    declared = import_module("dpcov.analysis.declared")  # whose commands the analyses declare
+    LIST.write_text(declared.list_text(), encoding="utf-8")

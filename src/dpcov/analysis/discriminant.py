@@ -18,12 +18,12 @@ from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, comma
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.normal_equations import solve
 from dpcov.analysis.penalty import least_risk
+from dpcov.analysis.persons import refuse_means
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
-from dpcov.denoise.projection import positive
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, positive
 from dpcov.releases.dates import shown
 
 if TYPE_CHECKING:
@@ -300,6 +300,7 @@ def lda(
     ['a', 'b']
 
     """
+    refuse_means(release, "Classification")
     estimate = Estimate.required(release)
     labels = target_column(release, target).labels
     at = chosen(release, features, without=target)

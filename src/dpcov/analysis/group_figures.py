@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import below_noise, too_uncertain
 from dpcov.analysis.column_parts import (
     MISSING_LABEL,
     Columns,
@@ -20,18 +19,22 @@ from dpcov.analysis.column_parts import (
     joint_errors,
     shares_of,
 )
-from dpcov.analysis.intervals import several_intervals, shown_unasked
-from dpcov.analysis.statistics import Means
+from dpcov.analysis.intervals import (
+    Means,
+    below_noise,
+    several_intervals,
+    shown_unasked,
+    too_uncertain,
+)
 from dpcov.core.entropy import reading_generator
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import OTHER_LABEL, nearest_shares
+from dpcov.estimate.shares import OTHER_LABEL, nearest_shares
 from dpcov.rows.schema import Categorical, Derived, Numeric
 
 if TYPE_CHECKING:
     from typing import Literal
 
-    from dpcov.analysis.intervals import Intervals
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Intervals, Statistic
     from dpcov.core.arrays import AnyArray, Array, Booleans, Matrix, Vector
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
@@ -470,7 +473,8 @@ def _lines(columns: Columns, name: str) -> list[Line]:
             Line(one, name, parts, (at,), every, variable=place.get(one))
             for at, one in enumerate(f"{name}={label}" for label in parts.labels)
         ]
-    statistic: Literal["mean", "share"] = "share" if column.reading == "flag" else "mean"
+    is_share = column.reading == "flag" and not columns.release.schema.person_means
+    statistic: Literal["mean", "share"] = "share" if is_share else "mean"
     limits = column.lower, column.upper - column.lower
     observed = column.missing == "level"
     own = Line(name, name, parts, (1,), (0, 1), statistic, *limits, place[name], observed)

@@ -1,42 +1,71 @@
-"""Intervals for statistics of a release, from the public distribution of the noise."""
+"""Statistics of a release and their intervals, from the public distribution of the noise.
+
+**Below the noise level.** All outputs share one rule:
+
+- A correlation, covariance, eigenvalue or coefficient of 0 means "no effect". Such a figure is
+  below the noise level if its 95% interval for the privacy noise alone contains 0.
+- A mean is below the noise level if the standard deviation of its noise is above a tenth of the
+  width of the bounds.
+- The number of rows is below the noise level if the standard deviation of its noise is above a
+  tenth of the number.
+
+A figure also counts as below the noise level if the figure or its error is undefined. The rule
+always uses 95%, even if other intervals have a different level.
+
+**Statistics.** A `Statistic` computes its figures from many second moments at once, for simulation.
+
+**Intervals.** Simulated errors of the second moment have first-order effects on a statistic. Their
+root mean squares are its standard deviations, which give the intervals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import (
-    CONFIDENCE_LEVEL,
-    FLAG_TEXT,
-    below_noise,
-    contains_zero,
-    sentence,
-)
-from dpcov.analysis.noise_warnings import means_below_noise
-from dpcov.analysis.statistics import Means, statistic_named
+from dpcov.analysis.features import names_of, target_and_features
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
-from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
-from dpcov.estimate.moments import first_order
+from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.estimate import Estimate, dependent
+from dpcov.estimate.errors import Stack
 from dpcov.published import record
+from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.dates import shown as shown_dates
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Function, Name, Statistic
-    from dpcov.core.arrays import Array, Booleans
+    from dpcov.core.arrays import AnyArray, Array, Booleans, Vector
     from dpcov.releases import Release
+    from dpcov.rows.schema import Schema
 
+    Function = Callable[[Release], Array | float]
+
+OfMatrix = Literal["covariance", "correlation"]
 Covers = Literal["privacy noise", "privacy noise and sampling"]
+
+# Largest standard deviation of the noise in a mean, as a fraction of the width of the bounds, and
+# in the number of rows, as a fraction of this number. Source: not recorded.
+MAX_NOISE_FRACTION = 0.1
+# Confidence level of the rule, whatever the level of other intervals. Source: convention.
+CONFIDENCE_LEVEL = 0.95
+FLAG_TEXT = "below the noise level"
+RULE_TEXT = "the 95% interval for noise alone contains 0"
+NO_SIGNAL_MESSAGE = (
+    "No correlation rises above the noise: too few rows for this budget. "
+    "A larger epsilon, more rows or fewer columns would help."
+)
+UNKNOWN_ERROR_MESSAGE = (
+    "The expected error is unknown, because this mechanism samples directions and does not add "
+    "noise with a known distribution."
+)
 
 # Largest number of features with intervals by default. With more, intervals take minutes.
 MAX_DEFAULT_FEATURES = 200
@@ -77,6 +106,643 @@ TAIL_NOTE = (
 )
 
 
+# --- Below the noise level ---
+
+
+def below_noise(values: Array, deviations: Array) -> Booleans:
+    """Return True where the 95% interval for the privacy noise contains 0.
+
+    Parameters
+    ----------
+    values : ndarray
+        Figures of any shape.
+
+    deviations : ndarray
+        Standard deviations of the privacy noise, in the same shape.
+
+    Returns
+    -------
+    ndarray of bool
+        Flags in the same shape.
+
+    """
+    return ~(np.abs(values) > Z_95 * deviations)
+
+
+def contains_zero(low: Array, high: Array) -> Booleans:
+    """Return True where the interval from `low` to `high` for the privacy noise contains 0."""
+    return ~((low > 0) | (high < 0))
+
+
+def too_uncertain(deviations: Array | float, widths: Array | float) -> Booleans:
+    """Return True where a standard deviation is above a tenth of the width of the bounds.
+
+    For a count, `widths` is the count itself.
+    """
+    return ~(np.asarray(deviations) <= MAX_NOISE_FRACTION * np.asarray(widths))
+
+
+def flags(below: Booleans) -> list[str]:
+    """Return the text beside each figure in a table, which is empty above the noise level."""
+    return [FLAG_TEXT if one else "" for one in np.ravel(below).tolist()]
+
+
+def sentence_of_names(below: Booleans, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence that names the figures below the noise level.
+
+    If there are no such figures, the tuple is empty.
+    """
+    found = [name for name, flagged in zip(names, below.tolist(), strict=True) if flagged]
+    return (f"Below the noise level, because {RULE_TEXT}: {', '.join(found)}.",) if found else ()
+
+
+def sentence(below: Booleans, what: str) -> tuple[str, ...]:
+    """Return a sentence with the number of figures below the noise level.
+
+    If there are no such figures, the tuple is empty.
+    """
+    count = int(np.count_nonzero(below))
+    if count == 0:
+        return ()
+    verb = "is" if count == 1 else "are"
+    return (f"{count} of {np.size(below)} {what} {verb} {FLAG_TEXT}: {RULE_TEXT}.",)
+
+
+def means_below_noise(release: Release) -> Booleans | None:
+    """Return (p,) flags of the means that are below the noise level.
+
+    The result is None if the release has no noise distribution.
+    """
+    if not release.knows_noise:
+        return None
+    if release.count() <= 0:
+        return np.ones(len(release.columns), np.bool_)
+    estimate = Estimate.of(release)
+    return means_below(estimate, estimate.noise_deviations[1])
+
+
+def means_below(estimate: Estimate, of_means: Vector) -> Booleans:
+    """Return (p,) flags of the means, from the standard deviations of their noise."""
+    record = estimate.record
+    width = np.array([1.0 if one.is_indicator else 2.0 for one in record.schema.variables])
+    hidden = estimate.hidden | (record.clipped and estimate.hides_norms)
+    return too_uncertain(of_means, width) | hidden
+
+
+def titled(title: str, sentence: str) -> str:
+    """Return the first line of a table with sampling errors.
+
+    Parameters
+    ----------
+    title : str
+        Title of the table.
+
+    sentence : str
+        Sentence about the figures, or an empty text.
+
+    Returns
+    -------
+    str
+        Title, followed by the sentence.
+
+    """
+    return f"{title}. {sentence}" if sentence else title
+
+
+# --- Statistics ---
+
+
+@runtime_checkable
+class Statistic(Protocol):
+    """Statistic of second moments, which are in squared units of an encoded row.
+
+    b is the number of second moments, and k is the number of figures of the statistic.
+
+    See Also
+    --------
+    dpcov.intervals : Intervals for a statistic.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> release = dpcov.release(table, lower=0, upper=1, epsilon=10.0)
+    >>> dpcov.intervals(release, dpcov.eigenvalues()).low.shape
+    (2,)
+
+    """
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return (b, k) figures for (b, d, d) second moments, with NaN for undefined figures."""
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        """Return the smallest and largest possible figures for any data, as numbers or (k,)."""
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        """Return (b,) bounds on the change of any figure between `center` and each matrix.
+
+        Intervals use these bounds if the statistic is far from linear. None means that the range of
+        the simulated figures is used then.
+        """
+
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
+        """Return (k,) figures in the shape of the statistic."""
+
+
+class _Plain:
+    """Statistic that is a vector and has no smallest or largest value.
+
+    `of_columns` is True if the means and variances of the columns determine the statistic. Only
+    such statistics are available from a release of sums.
+
+    `names` and `dated` say how a table names the entries, and which of them it shows as dates.
+    """
+
+    __slots__ = ()
+    of_columns: ClassVar[bool] = False
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        """Return the name of each entry, or of each row of a matrix."""
+        return ()
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        """Return the feature whose value each entry is, or an empty text, for features of dates."""
+        return ()
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -np.inf, np.inf
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        return None
+
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
+        return values
+
+
+def _undefined(matrices: Array) -> Booleans:
+    """Return (b,) flags of the matrices with an undefined entry."""
+    return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
+
+
+class _OfFeatures(_Plain):
+    """Statistic with one entry, or one row of a matrix, for each feature."""
+
+    __slots__ = ()
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        return release.columns
+
+
+class _Triangle(_OfFeatures):
+    """Statistic that consists of the lower triangle of a symmetric matrix."""
+
+    __slots__ = ()
+
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
+        p = len(release.columns)
+        matrix = np.empty((p, p), values.dtype)
+        rows, columns = np.tril_indices(p)
+        matrix[rows, columns] = matrix[columns, rows] = values
+        return matrix
+
+
+class Means(_OfFeatures):
+    """Means in the units of the data."""
+
+    of_columns = True
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        return release.columns
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        return release.centers + Stack.of(release, matrices).means * release.scales
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        numeric, features = release.schema.encoded_columns, release.schema.variables
+        low = [f.center - f.scale if f.name in numeric else f.center for f in features]
+        return np.array(low), release.centers + release.scales
+
+
+class Variances(_OfFeatures):
+    """Variances in the squared units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        covariances = Stack.of(release, matrices).covariances
+        return np.diagonal(covariances, axis1=1, axis2=2) * release.scales**2
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        indicators = np.array([feature.is_indicator for feature in release.schema.variables])
+        return 0.0, np.where(indicators, 0.25, 1.0) * release.scales**2
+
+
+class StandardDeviations(_Plain):
+    """Standard deviations in the units of the data, with the divisor n."""
+
+    of_columns = True
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        variances = Variances().values(release, matrices)
+        return np.sqrt(np.where(variances > 0, variances, np.nan))
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return 0.0, np.sqrt(Variances().limits(release)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(_Plain):
+    """Chosen figures of several statistics, one after the other.
+
+    Attributes
+    ----------
+    parts : tuple of (Statistic, tuple of int)
+        Statistics, each with the positions of the chosen figures.
+
+    """
+
+    parts: tuple[tuple[Statistic, tuple[int, ...]], ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        chosen = [one.values(release, matrices)[:, list(at)] for one, at in self.parts]
+        return np.concatenate(chosen, axis=1)
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        ends: tuple[list[Array], list[Array]] = [], []
+        for one, at in self.parts:
+            for found, end in zip(ends, one.limits(release), strict=True):
+                chosen = end if np.ndim(end) == 0 else np.asarray(end)[list(at)]
+                found.append(np.broadcast_to(chosen, len(at)))
+        return np.concatenate(ends[0]), np.concatenate(ends[1])
+
+
+class Covariances(_Triangle):
+    """Lower triangle of the covariances, in the units of the data, with the divisor n."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        rows, columns = np.tril_indices(len(release.columns))
+        covariances = Stack.of(release, matrices).covariances[:, rows, columns]
+        scales = release.scales
+        return covariances * scales[rows] * scales[columns]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        rows, columns = np.tril_indices(len(release.columns))
+        scales = release.scales
+        high = scales[rows] * scales[columns]
+        return np.where(rows == columns, 0.0, -high), high
+
+
+class Correlations(_Triangle):
+    """Lower triangle of the correlations."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        rows, columns = np.tril_indices(len(release.columns))
+        return Stack.of(release, matrices).correlations()[:, rows, columns]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OneCorrelation(_Plain):
+    """Correlation of one pair of features.
+
+    Attributes
+    ----------
+    first, second : int
+        Positions of the features.
+
+    """
+
+    first: int
+    second: int
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        at, whole = [self.first, self.second], Stack.of(release, matrices)
+        pair = Stack(whole.means[:, at], whole.covariances[:, at][:, :, at])
+        return pair.correlations()[:, :1, 1]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum(_Plain):
+    """Eigenvalues of the covariance or of the correlations, in descending order.
+
+    Attributes
+    ----------
+    of : {"covariance", "correlation"}
+        Matrix of the eigenvalues. The covariance is in the units of the data.
+
+    shares : bool
+        Divide the eigenvalues by their sum.
+
+    """
+
+    of: OfMatrix
+    shares: bool
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        whole = self._matrices(release, matrices)
+        undefined = _undefined(whole)
+        spectra = np.linalg.eigvalsh(np.where(undefined[:, None, None], 0.0, whole))[:, ::-1]
+        spectra[undefined] = np.nan
+        return spectra
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        if self.shares:
+            return 0.0, 1.0
+        largest = len(release.columns) if self.of == "correlation" else np.sum(release.scales**2)
+        return 0.0, float(largest)
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        """Return operator norms of the changes, which bound the changes of eigenvalues (Weyl)."""
+        changes = self._matrices(release, matrices) - self._matrices(release, center[None])
+        undefined = _undefined(changes)
+        values = np.linalg.eigvalsh(np.where(undefined[:, None, None], 0.0, changes))
+        return np.where(undefined, np.inf, np.abs(values).max(axis=1))
+
+    def _matrices(self, release: Release, matrices: Array) -> Array:
+        stack, scales = Stack.of(release, matrices), release.scales
+        whole = stack.covariances * np.outer(scales, scales)
+        if self.of == "correlation":
+            whole = stack.correlations()
+        if not self.shares:
+            return whole
+        totals = np.trace(whole, axis1=1, axis2=2)
+        return whole / np.where(totals > 0, totals, np.nan)[:, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients(_Plain):
+    """Intercept and coefficients of a regression, in the units of the data.
+
+    Attributes
+    ----------
+    target : str
+        Name of the feature to predict.
+
+    features : tuple of str, or None
+        Names of features or columns. None stands for all columns except the target. Without
+        penalties, the first level of each categorical column is left out, as in `ols`.
+
+    penalties : tuple of float, length k
+        Penalties 2 alpha s_j^2 of the squared coefficients of encoded features, as in `ridge`. An
+        empty tuple stands for least squares.
+
+    """
+
+    target: str
+    features: tuple[str, ...] | None
+    penalties: tuple[float, ...] = ()
+
+    def names(self, release: Release) -> tuple[str, ...]:
+        whole = not self.penalties
+        _, at = target_and_features(release, self.target, self.features, reference=whole)
+        return ("(intercept)", *names_of(release, at))
+
+    def dated(self, release: Release) -> tuple[str, ...]:
+        return (self.target, *[""] * (len(self.names(release)) - 1))
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        whole = not self.penalties
+        to, at = target_and_features(release, self.target, self.features, reference=whole)
+        scales = release.scales
+        stack = Stack.of(release, matrices)
+        gram = stack.covariances[:, at][:, :, at]
+        undefined = _undefined(gram) | np.isnan(stack.covariances[:, at, to]).any(axis=1)
+        gram = np.where(undefined[:, None, None], 0.0, gram) + np.diag(self.penalties or [0.0])
+        variances = np.diagonal(gram, axis1=1, axis2=2)
+        flat = variances <= 0  # a constant feature does not affect the other features
+        gram = np.where(flat[:, :, None] | flat[:, None, :], np.eye(len(at)), gram)
+        roots = np.sqrt(np.where(flat, 1.0, variances))
+        related = gram / (roots[:, :, None] * roots[:, None, :])
+        undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
+        gram = np.where(undefined[:, None, None], np.eye(len(at)), gram)
+        slopes = np.linalg.solve(gram, stack.covariances[:, at, to][:, :, None])[:, :, 0]
+        slopes = slopes * scales[to] / scales[at]
+        slopes[undefined[:, None] | flat] = np.nan
+        means = Means().values(release, matrices)
+        intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
+        return np.column_stack([intercepts, slopes])
+
+
+@dataclass(frozen=True, slots=True)
+class FitFigures(_Plain):
+    """R-squared and the logarithm of the residual variance of a regression.
+
+    Attributes
+    ----------
+    target : int
+        Position of the target.
+
+    features : tuple of int
+        Positions of the features.
+
+    """
+
+    target: int
+    features: tuple[int, ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return (b, 2) figures for (b, d, d) second moments, with NaN for undefined figures."""
+        covariances, at = Stack.of(release, matrices).covariances, list(self.features)
+        gram = covariances[:, at][:, :, at]
+        cross = covariances[:, at, self.target]
+        variances = covariances[:, self.target, self.target]
+        undefined = _undefined(gram) | np.isnan(cross).any(axis=1)
+        gram = np.where(undefined[:, None, None], 0.0, gram)
+        scale = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), np.finfo(float).tiny))
+        related = gram / (scale[:, :, None] * scale[:, None, :])
+        undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
+        related = np.where(undefined[:, None, None], np.eye(len(at)), related)
+        scaled = np.where(undefined[:, None], 0.0, cross) / scale
+        solved = np.linalg.solve(related, scaled[:, :, None])[:, :, 0]
+        explained = np.einsum("bk,bk->b", scaled, solved)
+        undefined |= ~(variances > explained)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.column_stack([explained / variances, np.log(variances - explained)])
+        return np.where(undefined[:, None], np.nan, found)
+
+
+@dataclass(frozen=True, slots=True)
+class OfRelease(_Plain):
+    """Statistic that calls a function of a release.
+
+    If the function raises `ReleaseError`, the statistic is undefined.
+    """
+
+    function: Function
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return the (b, k) results for releases of these matrices, which are not denoised."""
+        unit = 2.0**release.shift * release.lattice.step**2
+        found = [
+            self._value(release, np.rint(release.mapped(matrix) / unit)) for matrix in matrices
+        ]
+        sizes = {len(value) for value in found if value is not None}
+        if len(sizes) != 1:
+            raise ReleaseError("The statistic must have one shape, and be defined somewhere.")
+        missing = np.full(sizes.pop(), np.nan)
+        return np.stack([missing if value is None else value for value in found])
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        return np.full(len(matrices), np.inf)
+
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
+        return values.reshape(np.shape(self.function(release)))
+
+    def _value(self, release: Release, integers: Array) -> Array | None:
+        largest = 2.0**62
+        published = np.clip(integers, -largest, largest).astype(np.int64)
+        matrix = release.matrix
+        assert matrix is not None  # noqa: S101  for type checkers: a release without is refused
+        one = release.with_published("matrix", replace(matrix, units=published))
+        one = one.with_published("count", None)  # the matrix contains the best count
+        one = one.with_denoised("none", None)
+        try:
+            return np.asarray(self.function(one), np.float64).ravel()
+        except NotReleasedError:  # this error does not depend on the matrix
+            raise
+        except ReleaseError:
+            return None
+
+
+Name = Literal["mean", "variance", "covariance", "correlation", "eigenvalues", "explained variance"]
+STATISTICS: dict[str, Statistic] = {
+    "mean": Means(),
+    "variance": Variances(),
+    "covariance": Covariances(),
+    "correlation": Correlations(),
+    "eigenvalues": Spectrum("covariance", shares=False),
+    "explained variance": Spectrum("covariance", shares=True),
+}
+
+
+def eigenvalues(*, correlation: bool = False) -> Statistic:
+    """Return the statistic of all eigenvalues, for `intervals`.
+
+    The statistic equals the variances of all components of `pca`.
+
+    Parameters
+    ----------
+    correlation : bool, default False
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
+
+    Returns
+    -------
+    Statistic
+        Eigenvalues in descending order, shape (p,).
+
+    See Also
+    --------
+    dpcov.explained_variance : Eigenvalues divided by their sum.
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.eigenvalues())
+    >>> found.low.shape
+    (2,)
+
+    """
+    return Spectrum("correlation" if correlation else "covariance", shares=False)
+
+
+def explained_variance(*, correlation: bool = False) -> Statistic:
+    """Return the statistic of all eigenvalues divided by their sum, for `intervals`.
+
+    The statistic equals the fractions of the variance that the components of `pca` explain.
+
+    Parameters
+    ----------
+    correlation : bool, default False
+        True for the eigenvalues of the correlation matrix. The default is the covariance matrix in
+        the units of the data.
+
+    Returns
+    -------
+    Statistic
+        Fractions of the variance in descending order, shape (p,).
+
+    See Also
+    --------
+    dpcov.eigenvalues : Eigenvalues themselves.
+    dpcov.pca : Principal components.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.explained_variance())
+    >>> bool(found.high.max() <= 1)
+    True
+
+    """
+    return Spectrum("correlation" if correlation else "covariance", shares=True)
+
+
+def coefficients(target: str, features: Sequence[str] | str | None = None) -> Statistic:
+    """Return the statistic of the coefficients of a regression, for `intervals`.
+
+    The statistic equals the coefficients of `ols`.
+
+    Parameters
+    ----------
+    target : str
+        Feature to predict.
+
+    features : str or sequence of str, optional
+        Names of features or columns. The default is all columns except the target.
+
+    Returns
+    -------
+    Statistic
+        Intercept and k coefficients in the units of the data, shape (k + 1,).
+
+    See Also
+    --------
+    dpcov.ols : Regression with standard errors.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> release = dpcov.release(np.column_stack([x, x**2]), lower=0, upper=1, epsilon=10.0)
+    >>> found = dpcov.intervals(release, dpcov.coefficients("x1"))
+    >>> found.low.shape
+    (2,)
+
+    """
+    names = [features] if isinstance(features, str) else features
+    return Coefficients(target, None if names is None else tuple(names))
+
+
+def statistic_named(statistic: Name | Statistic | Function) -> Statistic:
+    """Return the statistic for a name, for a function of a release, or for a statistic itself."""
+    if isinstance(statistic, str):
+        if statistic not in STATISTICS:
+            raise ReleaseError(
+                f"There is no statistic {statistic!r}. Choose: {', '.join(STATISTICS)}; or give "
+                "coefficients(target), or a function of a release."
+            )
+        return STATISTICS[statistic]
+    return statistic if isinstance(statistic, Statistic) else OfRelease(statistic)
+
+
+# --- Intervals ---
+
+
 @dataclass(frozen=True, slots=True)
 class Intervals(Result):
     """Intervals for the entries of a statistic.
@@ -115,8 +781,14 @@ class Intervals(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
-    means_of : Release or None
-        Release of the means, if the statistic is the mean. Means of dates are shown as dates.
+    names : tuple of str
+        Names of the entries, or of the rows of a matrix. Empty if they have no names.
+
+    dated : tuple of str
+        Feature whose value each entry is, or an empty text. Values of dates are shown as dates.
+
+    schema : Schema or None
+        Schema of the release.
 
     below_noise : ndarray of bool
         True for a figure below the noise level, by the privacy noise alone. The default is True for
@@ -145,9 +817,9 @@ class Intervals(Result):
     assumed: tuple[str, ...] = ()
     for_clipped_rows: bool = False
     dependent: str = field(default="", metadata=OMITTED_FIELD)
-    means_of: Release | None = field(
-        default=None, metadata=OMITTED_FIELD, repr=False, compare=False
-    )
+    names: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    dated: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    schema: Schema | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
     below_noise: Booleans = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
@@ -172,6 +844,13 @@ class Intervals(Result):
         clipped = [IGNORED_CLIPPING_NOTE] if self.clipped else []
         return clipped + [one for one in (CLIPPED_ROWS_NOTE, TAIL_NOTE) if one in self.assumed]
 
+    def sentences(self, what: str) -> list[str]:
+        """Return the sentences below a table of the figures; `what` names the figures."""
+        below = self.below_noise
+        if below.ndim == 2:  # a symmetric matrix
+            below = below[np.tril_indices(len(below), -1)]
+        return [self.covering, *sentence(below, what), *self.cautions]
+
     @property
     def warning(self) -> str | None:
         found = self.cautions
@@ -190,22 +869,30 @@ class Intervals(Result):
             return "they are wide and may cover more than asked."
         return "they assume what a variance can be, more than they use what was released."
 
+    def places(self) -> list[tuple[int, ...]]:
+        """Return the positions of all entries; of a square matrix, below the diagonal."""
+        shape = np.shape(np.atleast_1d(self.low))
+        square = len(shape) == 2 and shape[0] == shape[1]
+        return [place for place in np.ndindex(shape) if not square or place[0] > place[1]]
+
+    def name_of(self, place: tuple[int, ...]) -> str:
+        """Return the name of the entry at this position."""
+        if self.names:
+            return " - ".join(self.names[at] for at in reversed(place))
+        return ", ".join(map(str, place))
+
     def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
         below = np.atleast_1d(self.below_noise)
-        places = list(np.ndindex(low.shape))
-        if low.ndim == 2 and low.shape[0] == low.shape[1]:
-            places = [place for place in places if place[0] > place[1]]
+        places = self.places()
         shown = places[:MAX_FULL_ROWS]
         rows: list[Row] = []
         for place in shown:
             flag = FLAG_TEXT if below[place] else ""
-            name = ", ".join(map(str, place))
             ends: list[Cell] = [float(low[place]), float(high[place])]
-            if self.means_of is not None:
-                feature = self.means_of.columns[place[0]]
-                ends = shown_dates(self.means_of.schema, feature, ends)  # type: ignore[arg-type]
-            rows.append((name, [*ends, flag]))
+            if self.dated and self.schema is not None:
+                ends = shown_dates(self.schema, self.dated[place[0]], ends)  # type: ignore[arg-type]
+            rows.append((self.name_of(place), [*ends, flag]))
         whose = ", of the clipped rows" if self.for_clipped_rows else ""
         title = titled(f"{self.level:.0%} intervals for {self.covers}{whose}", self.dependent)
         notes = (*([IGNORED_CLIPPING_NOTE] if self.clipped else []), *self.assumed)
@@ -321,7 +1008,7 @@ def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
 
 def shown_unasked(release: Release) -> bool:
     """Return True if commands show intervals by default."""
-    return record.knows_noise(release) and len(release.columns) <= MAX_DEFAULT_FEATURES
+    return release.knows_noise and len(release.columns) <= MAX_DEFAULT_FEATURES
 
 
 def several_intervals(
@@ -390,13 +1077,14 @@ def several_intervals(
     draws = reading_generator(generator)
     asked = [statistic_named(statistic) for statistic in statistics]
     if not all(getattr(one, "of_columns", False) for one in asked):
-        record.refuse(record.matrix_reason(release))
+        record.refuse(release.reasons.matrix)
+    notes = _said(release, level, for_clipped_rows)
     if for_clipped_rows:
         ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
     else:
         found = stated(release, asked, sampling, draws)
         ends = [(*one.interval(level), one.below_noise) for one in found]
-    return _with_notes(release, asked, ends, level, sampling, for_clipped_rows)
+    return _with_notes(release, asked, ends, level, sampling, notes, for_clipped_rows)
 
 
 def _with_notes(
@@ -405,28 +1093,32 @@ def _with_notes(
     ends: Sequence[tuple[Array, Array, Booleans, Booleans]],
     level: float,
     sampling: bool,
+    notes: tuple[str, ...],
     for_clipped_rows: bool = False,
 ) -> list[Intervals]:
     """Return intervals with the sentences that belong to them.
 
     The parameter `ends` contains the lower and upper ends, and the flags for trust and for the
-    noise level.
+    noise level. The parameter `notes` contains the sentences of `_said`.
     """
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
-    notes, persons = _said(release, level, for_clipped_rows), dependent(release) * sampling
+    persons = dependent(release, sampling=sampling)
     unknown = release.clipped and release.lengths is None
     made = []
     for statistic, (*parts, below) in zip(statistics, ends, strict=True):
-        means = release if isinstance(statistic, Means) else None
-        flags = None if means is None else means_below_noise(release)
-        flags = below if flags is None else flags
-        low, high, trusted, flagged = (statistic.shaped(release, one) for one in (*parts, flags))
-        assumed = (unknown, notes, for_clipped_rows, persons, means, flagged)
-        made.append(Intervals(low, high, level, covers, trusted, *assumed))
+        hidden = means_below_noise(release) if isinstance(statistic, Means) else None
+        parts.append(below if hidden is None else hidden)
+        low, high, trusted, flagged = (statistic.shaped(release, one) for one in parts)
+        names, dated = (
+            getattr(statistic, one, lambda _: ())(release) for one in ("names", "dated")
+        )
+        assumed = (unknown, notes, for_clipped_rows, persons, names, dated)
+        more = release.schema, flagged
+        made.append(Intervals(low, high, level, covers, trusted, *assumed, *more))
     return made
 
 
-def _said(release: Release, level: float, for_clipped_rows: bool) -> tuple[str, ...]:
+def _said(release: Release, level: float, for_clipped_rows: bool = False) -> tuple[str, ...]:
     """Return sentences about the assumptions of the intervals and the rows that they describe."""
     estimate = Estimate.of(release)
     notes = estimate.assumptions + ((ROUNDING_NOTE,) if estimate.is_mostly_rounding else ())
@@ -449,9 +1141,10 @@ def stated_intervals(
     generator: np.random.Generator | None,
 ) -> tuple[Stated, Intervals]:
     """Return a statistic with its standard deviations and its intervals, from one simulation."""
+    notes = _said(release, level)
     (found,) = stated(release, [statistic], sampling, reading_generator(generator))
     ends = [(*found.interval(level), found.below_noise)]
-    return found, _with_notes(release, [statistic], ends, level, sampling)[0]
+    return found, _with_notes(release, [statistic], ends, level, sampling, notes)[0]
 
 
 def stated(
@@ -459,12 +1152,13 @@ def stated(
 ) -> list[Stated]:
     """Compute statistics of the estimate and their first-order errors."""
     estimate = Estimate.of(release)
+    blind = estimate.hides_norms
     truths = estimate.errors(sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
-    for kept, whole, more in truths.parts():
-        for one in found:
-            one.add(kept, whole, more if sampling else None)
-    return [one.stated() for one in found]
+    for batch in truths.effects([partial(one.values, release) for one in statistics]):
+        for slopes, effects in zip(found, batch, strict=True):
+            slopes.add(*effects)
+    return [one.stated(blind=blind) for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,27 +1211,22 @@ class _Slopes:
     """Sums of squares of the first-order effects of simulated errors on a statistic."""
 
     def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
-        self._release, self._statistic, self._matrix = release, statistic, center
+        self._release, self._statistic = release, statistic
         self._values = statistic.values(release, center[None])[0]
         self._noise: Array | float = 0.0
         self._squares, self._whole, self._count = 0.0, 0.0, 0
 
-    def add(self, kept: Array, whole: Array, sampling: Array | None = None) -> None:
-        """Add a batch of noise errors, the same errors without limits, and sampling errors."""
-        noise, more = self._moves(kept), 0.0 if sampling is None else self._moves(sampling)
+    def add(self, noise: Array, whole: Array, sampling: Array | float) -> None:
+        """Add the effects of noise, of noise without limits, and of sampling for a batch."""
         self._noise += np.sum(noise**2, axis=0)
-        self._squares += np.sum((noise + more) ** 2, axis=0)
-        self._whole += np.sum((self._moves(whole) + more) ** 2, axis=0)
-        self._count += len(kept)
+        self._squares += np.sum((noise + sampling) ** 2, axis=0)
+        self._whole += np.sum((whole + sampling) ** 2, axis=0)
+        self._count += len(noise)
 
-    def _moves(self, errors: Array) -> Array:
-        values = partial(self._statistic.values, self._release)
-        return first_order(values, self._matrix, errors)
-
-    def stated(self) -> Stated:
+    def stated(self, *, blind: bool) -> Stated:
+        """Return the statistic with its errors. They are not trusted if nothing shows the norms."""
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
-        blind = Estimate.of(self._release).hides_norms
         most = np.maximum(MAX_ERROR_RATIO * deviations, MAX_ERROR_FRACTION * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)

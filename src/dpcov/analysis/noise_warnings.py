@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dpcov.analysis.below_noise import too_uncertain
+from dpcov.analysis.intervals import means_below, too_uncertain
 from dpcov.estimate import Estimate
-from dpcov.published import record
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Booleans, Vector
     from dpcov.releases import Release
 
 # Largest number of columns that a warning names.
@@ -58,7 +54,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     ()
 
     """
-    if record.sums_of(release) is None and (reason := record.directions_reason(release)):
+    if release.sums_alone is None and (reason := release.reasons.directions):
         return (reason,)
     if not release.has_intercept:
         return ()
@@ -68,7 +64,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
             "The number of rows is below the noise level: none is left, so means and covariances "
             "say nothing.",
         )
-    if not record.knows_noise(release):
+    if not release.knows_noise:
         return ()
     estimate = Estimate.of(release)
     of_count, of_means = estimate.noise_deviations
@@ -80,7 +76,7 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
             "need it."
         )
     blind = release.clipped and estimate.hides_norms
-    below = _means_below(estimate, of_means)
+    below = means_below(estimate, of_means)
     names = [name for name, flagged in zip(release.columns, below, strict=True) if flagged]
     if names:
         more = f" and {len(names) - MAX_WARNED_NAMES} more" if len(names) > MAX_WARNED_NAMES else ""
@@ -92,26 +88,6 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
         named = f"{', '.join(names[:MAX_WARNED_NAMES])}{more}"
         found.append(f"The means of {named} are below the noise level: {why}")
     return (*found, *tail_warnings(release))
-
-
-def means_below_noise(release: Release) -> Booleans | None:
-    """Return (p,) flags of the means that are below the noise level.
-
-    The result is None if the release has no noise distribution.
-    """
-    if not record.knows_noise(release):
-        return None
-    if release.count() <= 0:
-        return np.ones(len(release.columns), np.bool_)
-    estimate = Estimate.of(release)
-    return _means_below(estimate, estimate.noise_deviations[1])
-
-
-def _means_below(estimate: Estimate, of_means: Vector) -> Booleans:
-    record = estimate.record
-    width = np.array([1.0 if one.is_indicator else 2.0 for one in record.schema.variables])
-    hidden = estimate.hidden | (record.clipped and estimate.hides_norms)
-    return too_uncertain(of_means, width) | hidden
 
 
 def tail_warnings(release: Release) -> tuple[str, ...]:

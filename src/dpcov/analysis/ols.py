@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import sentence_of_names
-from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, command, section
+from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, Option, command, section
 from dpcov.analysis.features import names_of, new_rows, target_and_features
-from dpcov.analysis.intervals import stated
+from dpcov.analysis.intervals import FitFigures, sentence_of_names, stated, titled
+from dpcov.analysis.intervals import coefficients as coefficients_of
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
+from dpcov.analysis.persons import no_tests_note, sampling_factor
 from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
-from dpcov.analysis.statistics import FitFigures
-from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
@@ -28,16 +27,15 @@ from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
-from dpcov.estimate.missing import DERIVATIVE_STEP, has_gaps, rows_of_pairs
-from dpcov.estimate.moments import Stack
+from dpcov.estimate import Estimate, dependent, has_dependent_rows
+from dpcov.estimate.errors import Stack
+from dpcov.estimate.missing import DERIVATIVE_STEP, rows_of_pairs
 from dpcov.published import record
 from dpcov.releases.dates import dates_of, shown
 from dpcov.releases.dates import length as length_of
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Statistic
     from dpcov.analysis.wald import Step, WaldTest
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
@@ -101,7 +99,8 @@ class OLS(Result):
         noise, the test uses the errors under the hypothesis that the coefficient is 0.
 
     p_values : ndarray, shape (k + 1,)
-        Two-sided p-values of the same tests.
+        Two-sided p-values of the same tests. NaN if a person can have several rows and no design
+        effect is stated.
 
     lower : ndarray, shape (k + 1,)
         Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
@@ -155,13 +154,16 @@ class OLS(Result):
         Sentences about a tail of the data that the noise hides.
 
     dependent : str
-        Sentence about persons with several rows, or an empty string.
+        Sentence about the rows of a person, or an empty string.
 
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
 
     formula_notes : tuple of str
         Sentences about the reference levels and squares of a formula.
+
+    no_tests : str
+        Sentence about the missing p-values, or an empty string.
 
     See Also
     --------
@@ -205,6 +207,7 @@ class OLS(Result):
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
     formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    no_tests: str = field(default="", metadata=OMITTED_FIELD)
 
     @property
     def f(self) -> float:
@@ -265,7 +268,8 @@ class OLS(Result):
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         warning = sentence_of_names(below, self.names)
-        notes = facts, *self.formula_notes, self.wald.words, covers
+        untested = [self.no_tests] if self.no_tests else []
+        notes = facts, *self.formula_notes, self.wald.words, *untested, covers
         return *notes, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
@@ -541,15 +545,20 @@ class OLS(Result):
     formula=FORMULA_OPTION,
     target=TARGET_OPTION,
     features=FEATURES_OPTION,
+    design_effect=Option(
+        "--design-effect", "Factor of the sampling variance if a person has several rows.", float
+    ),
 )
 def ols_command(
     release: Release,
     formula: str | None = None,
     target: str | None = None,
     features: Sequence[str] | None = None,
+    design_effect: float | None = None,
 ) -> OLS:
     """Fit by least squares with a formula or a target; see `ols`."""
-    return ols(release, given_target(formula, target), features)
+    asked = given_target(formula, target)
+    return ols(release, asked, features, design_effect=design_effect)
 
 
 def ols(
@@ -558,6 +567,7 @@ def ols(
     features: Sequence[str] | None = None,
     *,
     level: float = 0.95,
+    design_effect: float | None = None,
     generator: np.random.Generator | None = None,
 ) -> OLS:
     """Fit a linear model with an intercept by ordinary least squares.
@@ -581,6 +591,10 @@ def ols(
 
     level : float, default 0.95
         Nominal coverage of the intervals, between 0 and 1.
+
+    design_effect : float, optional
+        Factor of the sampling variance, at least 1, for releases in which a person can have several
+        rows. Without it, such a fit has no p-values. State a number from another source.
 
     generator : numpy.random.Generator, optional
         Random numbers for the simulations. The default gives the same result every time.
@@ -624,14 +638,16 @@ def ols(
     """
     record.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
+    factor = sampling_factor(release, design_effect)
+    has_p_values = design_effect is not None or not has_dependent_rows(release)
     asked = Regression.of(release, target, features)
     if not asked.has_intercept:
         raise ReleaseError(INTERCEPT_MESSAGE)
     target, features = asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
-    record.refuse(record.directions_reason(release))
+    record.refuse(release.reasons.directions)
     estimate = Estimate.of(release)
-    if not has_gaps(release.schema):
+    if not release.schema.missing_columns:
         Estimate.required(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
@@ -661,11 +677,15 @@ def ols(
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / rows * spread) * units
-    if has_gaps(release.schema):
+    if release.schema.missing_columns:
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
-    fit = Fit.of(release, statistic, to, at, matrix, sampling, degrees, deepcopy(draws))
+    sampling *= factor
+    independent = rows / factor**2  # independent rows with the same sampling errors
+    free = max(independent - len(at) - 1, 1.0)
+    fit = Fit.of(release, statistic, to, at, matrix, sampling, free, deepcopy(draws))
+    fit = replace(fit, has_p_values=has_p_values)
     figures = FitFigures(to, tuple(at))
-    reach = scipy.special.stdtrit(degrees, (1 + level) / 2) * sampling
+    reach = scipy.special.stdtrit(free, (1 + level) / 2) * sampling
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
     of_figures = np.zeros(2)
     if release.noise is not None:
@@ -683,7 +703,7 @@ def ols(
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
     own, factors = _intervals_of_figures(
-        joint, wald, relative, float(explained), of_figures, bias, rows, level
+        joint, wald, relative, float(explained), of_figures, bias, independent, level
     )
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -704,7 +724,7 @@ def ols(
         trusted=trusted,
         residual_deviation=residual_deviation,
         residual_interval=np.minimum(residual_deviation * factors, unit),
-        degrees=degrees,
+        degrees=free,
         count=count,
         r_squared=float(explained),
         r_squared_interval=own,
@@ -714,9 +734,10 @@ def ols(
         fit=fit,
         assumed=estimate.assumptions,
         tail=tail_warnings(release),
-        dependent=dependent(release),
+        dependent=dependent(release, design_effect=design_effect),
         below_noise=below,
         formula_notes=asked.notes,
+        no_tests="" if has_p_values else no_tests_note(release),
     )
 
 
@@ -744,7 +765,8 @@ def _tests(
     t = np.sqrt([one.statistic for one in found]) * np.sign(coefficients)
     p_values = np.array([one.p_value for one in found])
     if privacy is not None:
-        t[np.isinf(privacy)], p_values[np.isinf(privacy)] = 0.0, 1.0
+        t[np.isinf(privacy)] = 0.0
+        p_values[np.isinf(privacy) & ~np.isnan(p_values)] = 1.0
     return joint, t, p_values
 
 
@@ -852,7 +874,7 @@ def _gone(name: str) -> float:
 def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
     estimate = Estimate.of(release)
-    if not has_gaps(release.schema):
+    if not release.schema.missing_columns:
         return estimate.center
     if not estimate.second_moment.any():
         Estimate.required(release)  # raises with the reason
@@ -908,7 +930,7 @@ def _loss(
 
     """
     problem = Problem.of(release, [to], at, "standardized")
-    if has_gaps(release.schema):
+    if release.schema.missing_columns:
         problem = replace(
             problem,
             gram=covariance[np.ix_(at, at)],
@@ -932,7 +954,7 @@ def _simulated(
     release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
 ) -> Vector:
     """Return (k + 1,) standard deviations of the coefficients from simulated sampling errors."""
-    errors = Estimate.of(release).sampling_errors(SAMPLING_DRAWS, generator)
+    errors = Estimate.of(release).row_model.errors(SAMPLING_DRAWS, generator)
     moves = statistic.values(release, matrix + DERIVATIVE_STEP * errors) - statistic.values(
         release, matrix[None]
     )

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
-from dpcov.analysis.intervals import intervals, shown_unasked
-from dpcov.analysis.statistics import eigenvalues
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    eigenvalues,
+    intervals,
+    sentence,
+    shown_unasked,
+    titled,
+)
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
-from dpcov.estimate.missing import MIN_DIVISOR, has_gaps
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, dependent
+from dpcov.estimate.missing import MIN_DIVISOR
 from dpcov.published import record
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix, Vector
@@ -36,6 +40,9 @@ MAX_PRINTED_COMPONENTS = 5
 TEST_DRAWS, FEW_TEST_DRAWS = 199, 59
 # Number of features above which the test uses fewer matrices, because each one takes long.
 MAX_TESTED_FEATURES = 200
+# Fraction of the total variance above which one column determines the components. Source: with 0.9,
+# the first loading of this column is at least 0.94.
+MAX_COLUMN_SHARE = 0.9
 # Relative difference below which entries count as equally large. Source: not recorded.
 MAX_TIE_DIFFERENCE = 1e-3
 
@@ -88,6 +95,9 @@ class PCA(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
+    dominance : str
+        Sentence about a column that holds nearly all variance, or an empty string.
+
     See Also
     --------
     dpcov.pca : Compute the components.
@@ -116,6 +126,7 @@ class PCA(Result):
     below_noise: Booleans | None = None
     covering: str = field(default="", metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
+    dominance: str = field(default="", metadata=OMITTED_FIELD)
 
     def transform(self, rows: Any) -> Matrix:
         """Compute the scores of new rows.
@@ -156,7 +167,7 @@ class PCA(Result):
         if self.significant is not None:
             p = len(self.columns)
             rises = f"In {self.significant} of {p} dimensions they rise above the noise (5% test)."
-        notes = [rises, *[self.covering] * bool(self.covering)]
+        notes = [one for one in (self.dominance, rises, self.covering) if one]
         if self.below_noise is not None:
             notes += sentence(self.below_noise, "variances of these components")
         sizes = np.abs(self.components[:MAX_FIGURE_COLUMNS]).max(axis=0)
@@ -279,6 +290,23 @@ def pca(
         means=estimate.means,
         deviations=np.where(flat, np.inf, estimate.scales / np.where(flat, 1.0, units)),
         schema=release.schema,
+        dependent=dependent(release, sampling=False),
+        dominance=_dominance(release, np.diag(estimate.covariance) * units**2),
+    )
+
+
+def _dominance(release: Release, variances: Vector) -> str:
+    """Return a sentence about the column with nearly all of these variances, or an empty string."""
+    totals: dict[str, float] = {}
+    for feature, variance in zip(release.schema.variables, variances.tolist(), strict=True):
+        totals[feature.column] = totals.get(feature.column, 0.0) + variance
+    name = max(totals, key=lambda one: totals[one])
+    share = totals[name] / max(sum(totals.values()), MIN_DIVISOR)
+    if len(totals) < 2 or share <= MAX_COLUMN_SHARE:
+        return ""
+    return (
+        f"{name!r} holds at least {min(int(100 * share), 99)}% of the variance; --correlation "
+        "gives equal weights."
     )
 
 
@@ -376,7 +404,7 @@ def significant_components(
     record.refuse(release.not_released)
     if release.noise is None:
         return None
-    incomplete = has_gaps(release.schema)
+    incomplete = bool(release.schema.missing_columns)
     estimate = Estimate.of(release)
     if incomplete:
         noisy = estimate.complete(release.noisy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from operator import not_
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,14 @@ import numpy as np
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, Option, command, section
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
+from dpcov.analysis.intervals import titled
 from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
-from dpcov.core.show.result import Picture, Result
+from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
-from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate
+from dpcov.estimate import MIN_FEATURE_VARIANCE, Estimate, dependent
 from dpcov.estimate.repeated import repeated_releases
 
 if TYPE_CHECKING:
@@ -110,6 +111,9 @@ class SparsePrecision(Result):
     shares : ndarray, shape (p, p), or None
         Fraction of the simulated releases that have each edge. None without simulations.
 
+    dependent : str
+        Sentence about the rows of a person, or an empty string.
+
     See Also
     --------
     dpcov.precision : Compute the matrix.
@@ -133,6 +137,7 @@ class SparsePrecision(Result):
     correlation: bool
     gap: float
     shares: Matrix | None = None
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
 
     @property
     def edges(self) -> list[Edge]:
@@ -247,7 +252,7 @@ class SparsePrecision(Result):
             Table(
                 ("", "partial correlation", "stability")[: 2 + stable],
                 rows,
-                "Related given all other features",
+                titled("Related given all other features", self.dependent),
                 ("{:+.3f}", "{:.0%}")[: 1 + stable],
                 beyond=len(edges) - len(rows),
                 rest="pairs",
@@ -390,6 +395,7 @@ def precision(
         correlation=correlation,
         gap=solution.optimum.gap,
         shares=shares,
+        dependent=dependent(release, sampling=False),
     )
 
 

@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, sentence_of_names
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
-from dpcov.analysis.intervals import shown_unasked, stated
+from dpcov.analysis.intervals import (
+    CONFIDENCE_LEVEL,
+    Coefficients,
+    sentence_of_names,
+    shown_unasked,
+    stated,
+    titled,
+)
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
-from dpcov.analysis.statistics import Coefficients
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.releases.dates import dates_of, length, shown
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.intervals import Stated
@@ -205,7 +209,7 @@ class Ridge(Result):
                     (name, [*cells, effect])
                     for (name, cells), effect in zip(rows, figures, strict=True)
                 ],
-                titled(f"Ridge regression of {self.target}", self.dependent * has_errors),
+                titled(f"Ridge regression of {self.target}", self.dependent),
                 (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS_SHOWN_STRENGTH, *np.abs(self.effects)],
                 rest="features with small effects",
@@ -460,7 +464,7 @@ def ridge(
         None if noise is None else noise.deviations,
         release.schema,
         Estimate.of(release).deviations[at],
-        dependent=dependent(release),
+        dependent=dependent(release, sampling=noise is not None),
         below_noise=None if noise is None else noise.below_noise,
         terms=asked.names(path.columns) if asked.labels else (),
         formula_notes=asked.notes,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.declared import section
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL, UNKNOWN_ERROR_MESSAGE, titled
 from dpcov.core.entropy import reading_generator
-from dpcov.core.show.result import Picture, Result
+from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import Table, rows_of
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.published import record
 
 if TYPE_CHECKING:
@@ -49,11 +49,15 @@ class NoisySpectrum(Result):
         Noise level. The largest eigenvalue of noise alone is above it with probability 5%. None if
         the release has no noise distribution.
 
+    dependent : str
+        Sentence about the rows of a person, or an empty string.
+
     """
 
     denoised: Vector
     published: Vector
     floor: float | None
+    dependent: str = field(default="", metadata=OMITTED_FIELD)
 
     @property
     def above(self) -> int | None:
@@ -77,7 +81,7 @@ class NoisySpectrum(Result):
             Table(
                 ("", "denoised", "share", "as published"),
                 rows_of(names, self.denoised, self.denoised / total, self.published),
-                "Eigenvalues of the covariance",
+                titled("Eigenvalues of the covariance", self.dependent),
                 ("{:.4g}", "{:.1%}", "{:.4g}"),
                 strengths=self.denoised,
                 rest="eigenvalues",
@@ -136,6 +140,7 @@ def noisy_spectrum(
         _eigenvalues(estimate.covariance),
         _eigenvalues(centred / estimate.count),
         _floor(estimate, generator),
+        dependent(release, sampling=False),
     )
 
 

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE, UNKNOWN_ERROR_MESSAGE
 from dpcov.analysis.correlation import (
     correlation_errors,
     correlations_below_noise,
     half_widths,
 )
-from dpcov.analysis.noise_warnings import means_below_noise, noise_warnings
+from dpcov.analysis.intervals import NO_SIGNAL_MESSAGE, UNKNOWN_ERROR_MESSAGE, means_below_noise
+from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
-from dpcov.estimate import Estimate
-from dpcov.estimate.rounding import keeps_declared
-from dpcov.published import record
+from dpcov.estimate import Estimate, dependent
+from dpcov.estimate.errors import keeps_declared
 from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
 
@@ -88,7 +87,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
 
 def _means_below(release: Release) -> list[str] | None:
     """Return the features whose means are below the noise level, or None if this is unknown."""
-    flagged = None if record.means_reason(release) is not None else means_below_noise(release)
+    flagged = None if release.reasons.means is not None else means_below_noise(release)
     if flagged is None:
         return None
     return [name for name, below in zip(release.columns, flagged, strict=True) if below]
@@ -125,6 +124,8 @@ def facts(release: Release) -> Table:
         "resolution": _resolution(release),
         "made by": release.made_by(),
     }
+    if sentence := dependent(release, sampling=False):
+        found = {"each row": sentence} | found
     if release.not_released is not None:
         found["not released"] = release.not_released
     if release.group is not None:

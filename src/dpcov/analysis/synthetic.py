@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -13,19 +14,18 @@ from dpcov.analysis.declared import Option, command
 from dpcov.core.parameters import Count, check
 from dpcov.core.show.frames import csv_body
 from dpcov.core.show.result import Result
+from dpcov.denoise.structure import coherent_moments, positions_by_column
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import coherent_moments
 from dpcov.releases.carried import stamped
 from dpcov.rows.dates import SECOND
-from dpcov.rows.schema import Categorical, Derived, Numeric
+from dpcov.rows.schema import Categorical, Derived, Numeric, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
-    from dpcov.rows.schema import Schema
 
 COPULA = "copula of synthetic rows"  # name in `Release.memory`
 MIN_DRAWN_ROWS = 2000  # Smallest number of rows that are drawn.
@@ -61,7 +61,8 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
         Table with the columns of the schema: numbers as float64, flags as Boolean values, dates as
         dates, and categories in the type of their levels. A missing value is null if `missing` is
         ``level``. A category is also null if a row has none of its indicators. A column with
-        `missing` = ``pairwise`` has no nulls. The metadata of the table contain the guarantee, and
+        `missing` = ``pairwise`` has no nulls. A row of means of a person has one column of numbers
+        for each variable. The metadata of the table contain the guarantee, and
         Parquet files keep the metadata.
 
     Raises
@@ -110,6 +111,8 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     generator = np.random.default_rng(seed)
     # Ranks among few rows cannot show a dependence, so at least MIN_DRAWN_ROWS are drawn.
     rows = _copula(release).draw(max(n, MIN_DRAWN_ROWS), len(release.columns), generator)[:n]
+    if release.schema.person_means:
+        return stamped(release, _mean_table(release.schema, rows))
     return stamped(release, _table(release.schema, rows, generator))
 
 
@@ -178,9 +181,47 @@ def _copula(release: Release) -> Copula:
         mean, covariance = estimate.encoded, estimate.covariance
         if release.denoise == "none":
             mean, covariance = coherent_moments(schema, mean, covariance, np.ones(len(mean)))
+        if schema.person_means:
+            scale = 1.0 + np.array([one.is_indicator for one in schema.variables])
+            mean, covariance = scale * mean - (scale - 1), covariance * np.outer(scale, scale)
+            schema = _numbers_only(schema)
         release.memory[COPULA] = Copula.of(schema, _drawn(schema), mean, covariance)
     found: Copula = release.memory[COPULA]
     return found
+
+
+def _numbers_only(schema: Schema) -> Schema:
+    """Return a schema of means of persons, in which each variable is a column of numbers."""
+    columns = {
+        one.name: {
+            "kind": "number",
+            "lower": 0.0 if one.is_indicator else one.center - one.scale,
+            "upper": 1.0 if one.is_indicator else one.center + one.scale,
+            "missing": "none",
+        }
+        for one in schema.variables
+    }
+    return Schema.parse({"version": 3, "columns": columns})
+
+
+def _mean_table(schema: Schema, rows: Matrix) -> pa.Table:
+    """Convert (m, p) drawn numbers to a table of means: one column for each variable.
+
+    The fractions of the levels of a column add up to at most 1, as in the release.
+    """
+    import pyarrow as pa
+
+    values = rows.copy()
+    for j, one in enumerate(schema.variables):
+        values[:, j] = (
+            (1 + rows[:, j]) / 2 if one.is_indicator else one.center + one.scale * rows[:, j]
+        )
+    for column, at in positions_by_column(schema):
+        if isinstance(column, Categorical):
+            total = values[:, at].sum(axis=1, keepdims=True)
+            divisor = total if column.is_full else np.maximum(total, 1.0)
+            values[:, at] /= np.maximum(divisor, sys.float_info.min)
+    return pa.table([*values.T], [one.name for one in schema.variables])
 
 
 def _drawn(schema: Schema) -> list[str]:

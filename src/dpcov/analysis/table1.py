@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.below_noise import CONFIDENCE_LEVEL
 from dpcov.analysis.column_parts import shares_of
-from dpcov.analysis.declared import Option, command
+from dpcov.analysis.declared import Option, command, section
 from dpcov.analysis.group_figures import group_figures
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL, titled
+from dpcov.analysis.persons import refuse_means
 from dpcov.analysis.table_texts import (
     FLAG_SIGN,
     cautions,
@@ -25,11 +26,10 @@ from dpcov.core.show.frames import table_frame
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Cell, Row, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.published import record
 from dpcov.releases import Release
 from dpcov.releases.dates import length, shown
-from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -313,6 +313,15 @@ BY_SIZE = ("sizes", "sizes_lower", "sizes_upper")
 BY_OPTION = Option("--by", "Column of the groups: a category or a flag.", completes="groupings")
 
 
+@section(
+    name="table1",
+    heading="Table 1",
+    lead="Means of the numbers, and shares of the levels and flags, with their intervals.",
+    place=4,
+    folded=False,
+    signal=False,
+    label="Table 1",
+)
 @command(
     "table1",
     "Print counts, means, shares and standard deviations, in total or by group.",
@@ -403,6 +412,8 @@ def table1(
         options = {"level": level, "sampling": sampling, "generator": generator}
         return _of_groups(release, by, **options)
     record.refuse(release.not_released)
+    if by is not None:
+        refuse_means(release, "A table by group")
     Estimate.required(release)
     found = group_figures(release, by, level, sampling, generator)
     covers = covers_of(release, sampling=sampling)
@@ -421,7 +432,7 @@ def table1(
         covers=covers,
         schema=release.schema,
         sentences=cautions(release, release.schema.encoded_columns),
-        dependent=dependent(release) if covers is not None and sampling else "",
+        dependent=dependent(release, sampling=covers is not None and sampling),
     )
 
 

@@ -60,10 +60,10 @@ from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.moments import Stack, first_order
+from dpcov.estimate.errors import Stack, first_order
 
 if TYPE_CHECKING:
-    from dpcov.analysis.statistics import Statistic
+    from dpcov.analysis.intervals import Statistic
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
@@ -95,7 +95,8 @@ class WaldTest(Result):
         Denominator degrees of freedom, which depend on the number of rows and of simulated errors.
 
     p_value : float
-        Probability of a larger statistic if the hypothesis is true. NaN if there is no test.
+        Probability of a larger statistic if the hypothesis is true. NaN if there is no test, or if
+        a person can have several rows and no design effect is stated.
 
     draws : int
         Number of simulated errors of the noise. It is 0 if the release has no noise distribution.
@@ -125,6 +126,7 @@ class WaldTest(Result):
         if np.isnan(self.statistic):
             return UNTESTED_NOTE.format(count=self.degrees, draws=self.draws)
         value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+        value = "no p-value" if np.isnan(self.p_value) else value
         return (
             f"Wald test of {self.hypothesis}: statistic {self.statistic:.4g}, degrees of freedom "
             f"{self.degrees} and {self.denominator_degrees:.0f}, {value}."
@@ -438,6 +440,9 @@ class Fit:
         Random numbers for the simulated errors. Each simulation starts from a copy of this
         generator, so all simulations use the same random numbers.
 
+    has_p_values : bool
+        False if a person can have several rows and no design effect is stated.
+
     """
 
     blocks: _Blocks
@@ -445,6 +450,7 @@ class Fit:
     sampling: Matrix
     degrees: float
     start: np.random.Generator
+    has_p_values: bool = True
 
     @classmethod
     def of(
@@ -567,7 +573,7 @@ class Fit:
         for one, (step,), parts in zip(hypotheses, steps, moves, strict=True):
             effects = np.concatenate(parts)
             sampling = one.of(one.of(self.sampling).T)
-            found.append(Step(one, step, effects, sampling, self.degrees))
+            found.append(Step(one, step, effects, sampling, self.degrees, self.has_p_values))
         return found
 
 
@@ -605,6 +611,9 @@ class Step:
     degrees : float
         Residual degrees of freedom behind `sampling`.
 
+    has_p_values : bool
+        False if a person can have several rows and no design effect is stated.
+
     """
 
     hypothesis: Hypothesis
@@ -612,6 +621,7 @@ class Step:
     effects: Matrix
     sampling: Matrix
     degrees: float
+    has_p_values: bool = True
 
     @property
     def draws(self) -> int:
@@ -624,7 +634,12 @@ class Step:
         return np.asarray(self.effects.T @ self.effects / max(self.draws, 1))
 
     def test(self) -> WaldTest:
-        """Return the Wald test of the hypothesis."""
+        """Return the Wald test of the hypothesis, without a p-value if the rows are dependent."""
+        found = self._test()
+        return found if self.has_p_values else replace(found, p_value=np.nan)
+
+    def _test(self) -> WaldTest:
+        """Return the Wald test of the hypothesis for independent rows."""
         q, total = len(self.step), self.noise + self.sampling
         words = self.hypothesis.words
         if self.draws and q > MAX_TESTED_FRACTION * self.draws:

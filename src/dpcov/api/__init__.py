@@ -129,9 +129,7 @@ class PreparedRelease:
         entry = self.book(self.guarantee, note=self.mechanism.name, mu=self.laws.mu)
         return {"": self._draw()}, entry
 
-    def finish(
-        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
-    ) -> None:
+    def finish(self, entry: int | None, hashes: Sequence[str], **described: Any) -> None:
         """Record in the ledger that the release is finished.
 
         Parameters
@@ -142,13 +140,12 @@ class PreparedRelease:
         hashes : sequence of str
             SHA-256 hashes of the release files.
 
-        schema : str, optional
-            Name of the schema, if the request has only its content.
+        **described : object
+            Attributes of `About` that the request does not have: ``schema`` and ``names``.
 
         """
         if self.ledger is not None and entry is not None:
-            described = self.about if schema is None else replace(self.about, schema=schema)
-            finish_or_warn(self.ledger, entry, hashes, described)
+            finish_or_warn(self.ledger, entry, hashes, replace(self.about, **described))
 
     def _draw(self) -> Release:
         """Make and denoise the release, and close the data source."""

@@ -106,11 +106,9 @@ class PreparedGroups:
             for level, prepared in self.levels.items()
         }, entry
 
-    def finish(
-        self, entry: int | None, hashes: Sequence[str], *, schema: str | None = None
-    ) -> None:
+    def finish(self, entry: int | None, hashes: Sequence[str], **described: Any) -> None:
         """Record in the ledger that all releases are finished (see `PreparedRelease.finish`)."""
-        self._some.finish(entry, hashes, schema=schema)
+        self._some.finish(entry, hashes, **described)
 
     @property
     def _some(self) -> PreparedRelease:

@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from dpcov.cli import completions, options
 from dpcov.cli.analysis import Commands, walk
+from dpcov.cli.app import app as app_app
 from dpcov.cli.audit import app as audit_app
 from dpcov.cli.check import CHECK_HINT, check
 from dpcov.cli.compare import app as compare_app
@@ -59,6 +60,7 @@ app.add_typer(passport_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)
 app.add_typer(compare_app)
+app.add_typer(app_app)
 app.add_typer(key_app, name="key")
 app.add_typer(signatures_app)
 
@@ -227,7 +229,8 @@ def release(
         asking = prepared if grouped is None else grouped
         with reading():
             made, entry = asking.draw()
-        asking.finish(entry, _save(made, outputs, signer), schema=shown(schema))
+        hashes, names = _save(made, outputs, signer), tuple(map(shown, places.values()))
+        asking.finish(entry, hashes, schema=shown(schema), names=names)
     level, one = list(made.items())[-1]
     warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):

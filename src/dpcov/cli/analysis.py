@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from dpcov.analysis.declared import command_named, commands, listed_commands
 from dpcov.cli import completions, options
 from dpcov.cli.options import example, say
 from dpcov.cli.output import written
@@ -21,7 +23,7 @@ from dpcov.core.printable import printable, shown
 from dpcov.core.show.plain import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dpcov.analysis.declared import Command, Option
     from dpcov.core.show.result import Result
@@ -44,19 +46,33 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "quiet": (options.Quiet, False),
 }
 EXAMPLE_RELEASE = "people.release.json"
+ANALYSES_PANEL = "Analyses of a release"
 
 
 class Commands(TyperGroup):
-    """Group of commands that loads the commands of the analyses on demand."""
+    """Group of commands that imports the analyses on demand.
+
+    Help and completion list the commands from a generated file, because the import of all analyses
+    takes longer than half a second.
+    """
+
+    _only_listed = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        self._load()
-        return list(self.commands)
+        analyses = listed_commands()
+        return [*(name for name in self.commands if name not in analyses), *analyses]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands:
-            self._load()
+            found = listed_commands().get(cmd_name)
+            if found is not None and self._only_listed:
+                return TyperCommand(cmd_name, help=found["help"], rich_help_panel=ANALYSES_PANEL)
+            self._load(cmd_name)
         return self.commands.get(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with self._listing():
+            super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word or the first two words name."""
@@ -67,24 +83,38 @@ class Commands(TyperGroup):
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return the completions of one word, because a shell escapes a blank within a name."""
-        found = super().shell_complete(ctx, incomplete)
+        with self._listing():
+            found = super().shell_complete(ctx, incomplete)
         return [one for one in found if " " not in one.value]
 
-    def _load(self) -> None:
-        from dpcov.analysis.declared import commands
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Give commands that have a help text only, without an import of the analyses."""
+        self._only_listed = True
+        try:
+            yield
+        finally:
+            self._only_listed = False
 
+    def _load(self, name: str) -> None:
+        """Load one command, or all of them for a name that dpcov does not know.
+
+        An error message suggests similar names among the commands that are loaded.
+        """
+        if name in listed_commands():
+            found = {name: command_named(name)}
+        else:
+            found = {one: own for one, own in commands().items() if one not in self.commands}
         analyses = typer.Typer()
-        for name, declared in commands().items():
-            epilog = example(f"{name} {EXAMPLE_RELEASE} {declared.example}".rstrip())
+        for own, declared in found.items():
+            epilog = example(f"{own} {EXAMPLE_RELEASE} {declared.example}".rstrip())
             make = analyses.command(
-                name,
-                help=declared.help,
-                epilog=epilog,
-                rich_help_panel="Analyses of a release",
+                own, help=declared.help, epilog=epilog, rich_help_panel=ANALYSES_PANEL
             )
             make(_callback(declared))
-        found = get_command(analyses).commands  # type: ignore[attr-defined]
-        self.commands = {**self.commands, **found}
+        analyses.callback()(lambda: None)  # so that one command is a group too
+        built = get_command(analyses).commands  # type: ignore[attr-defined]
+        self.commands = {**self.commands, **built}
 
 
 def walk(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -119,7 +149,7 @@ def _callback(declared: Command) -> Callable[..., None]:
                 values[name] = option.read(values[name])
         found = declared.run(release if len(releases) == 1 else releases, **values)
         if out is not None:
-            _write(release, found, out, files, force, given["quiet"])
+            write([release], found, out, files, force, given["quiet"])
         else:
             _print(release, found, given["as_json"], given["csv"])
 
@@ -153,20 +183,28 @@ def _option(option: Option, default: object) -> Any:
     return Annotated[kind | None if default is None else kind, stated]
 
 
-def _write(
-    release: Release, found: Result, out: Path, files: list[Path], force: bool, quiet: bool
+def write(
+    releases: Sequence[Release],
+    found: Result,
+    out: Path,
+    files: list[Path],
+    force: bool,
+    quiet: bool,
 ) -> None:
+    """Write a result of releases to a file, and print its warnings."""
     from dpcov.report.documents import caveats
     from dpcov.report.exports import PAGE_ENDINGS, write_page, write_table
 
-    for sentence in [*caveats(release), *([] if quiet else found.notes())]:
+    release, *others = releases
+    known = dict.fromkeys(caveat for one in releases for caveat in caveats(one))
+    for sentence in [*known, *([] if quiet else found.notes())]:
         print(printable(sentence), file=sys.stderr)
     if out.suffix.lower() in PAGE_ENDINGS:
-        write_page(release, found, out, force=force, inputs=files)
+        write_page(release, found, out, force=force, inputs=files, others=others)
         done = "The tables are written"
     else:
         table = found.arrow()
-        write_table(release, table, out, force=force, inputs=files)
+        write_table(release, table, out, force=force, inputs=files, others=others)
         done = f"{table.num_rows} rows written"
     with written(out):
         say(f"{done} to {shown(out)}", quiet)

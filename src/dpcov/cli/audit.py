@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,16 +17,15 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(epilog=example("audit gaussian --rho 0.5"))
+@app.command(epilog=example("audit --mechanism gaussian --rho 0.5"))
 def audit(
-    mechanism: Annotated[
-        str,
+    former: Annotated[
+        str | None,
         typer.Argument(
-            help="Mechanism to audit. `dpcov mechanisms` lists them; mechanisms from "
-            "papers are excluded.",
-            autocompletion=completions.mechanisms,
+            metavar="MECHANISM", hidden=True, autocompletion=completions.mechanisms_or_auto
         ),
-    ],
+    ] = None,
+    mechanism: options.Mechanism = "auto",
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     rho: options.Rho = None,
@@ -45,17 +45,29 @@ def audit(
 ) -> None:
     """Compute the exact privacy loss of a mechanism on simulated pairs of neighbouring tables.
 
-    The command reads no data. Exit code 1 means that the loss of one pair exceeds the claim.
+    The command reads no data. Exit code 1 means that the loss of one pair exceeds the claim. An
+    audit of a mechanism from a paper is not possible.
     """
     from dpcov.api.auditing import audit as run
     from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.mechanisms import mechanism_named
+    from dpcov.mechanisms.choice import choose
+    from dpcov.rows.schema import Schema
 
+    if former is not None:
+        print(f"dpcov: audit {former} is deprecated. Use --mechanism {former}.", file=sys.stderr)
+    budget, relation = budget_from(epsilon, delta, rho), Neighbors(neighbors)
     fields = {"radius": "private"} if private_radius else {}
+    name = former or mechanism
+    if name == "auto":  # the choice of `dpcov release` for a table with these columns
+        schema = Schema.from_bounds(-1, 1, [f"x{at}" for at in range(columns)])
+        audited = choose(schema, budget, relation).mechanism
+    else:
+        audited = mechanism_named(name, **fields)
     found = run(
-        mechanism_named(mechanism, **fields),
-        budget=budget_from(epsilon, delta, rho),
-        neighbors=Neighbors(neighbors),
+        audited,
+        budget=budget,
+        neighbors=relation,
         columns=columns,
         seed=seed,
     )

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from dpcov.cli import options
+from dpcov.cli.analysis import Csv, Json, Out, write
 from dpcov.cli.options import example
 
 app = typer.Typer()
@@ -27,21 +29,31 @@ def compare(
             "persons. unknown gives wider intervals, which are bounds."
         ),
     ] = "unknown",
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print all results as CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON.")] = False,
+    as_csv: Csv = False,
+    as_json: Json = False,
+    out: Out = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare the means, standard deviations and correlations of two releases."""
     from dpcov.analysis.compare import compare as compared
+    from dpcov.core.files import check_writable
     from dpcov.core.printable import printable
     from dpcov.core.show.plain import json_text, plain
     from dpcov.core.show.text import print_tables, warn
     from dpcov.releases import SEEDED, Release
     from dpcov.releases.carried import stated
-    from dpcov.report.exports import stamp
+    from dpcov.report.exports import require_ending, stamp
 
     releases = [Release.load(file) for file in (first, second)]
     seeded = next((one for one in releases if one.reproducible), None)
+    if out is not None:
+        require_ending(out, pages=True)
+        check_writable(out, force=force, inputs=[first, second])
     found = compared(*releases, persons=persons)
+    if out is not None:
+        write(releases, found, out, [first, second], force, quiet)
+        return
     if as_json:
         facts = {"releases": [stated(one) for one in releases], **found.document()}
         print(json_text({**plain(facts), "notes": found.notes()}))

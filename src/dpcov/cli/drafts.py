@@ -212,7 +212,8 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         kind = known.unit.type
         lines += ['# type = "integer"' if kind is None else f"type = {_toml(kind)}"]
-        lines += [f"max_rows = {known.unit.max_rows}"]
+        means = known.unit.aggregate is not None
+        lines += ['aggregate = "mean"' if means else f"max_rows = {known.unit.max_rows}"]
     elif not complete:
         lines += _roles(types)
     changed = options.model_dump(exclude_defaults=True)

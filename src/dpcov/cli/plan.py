@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpcov.cli import completions, options
 from dpcov.cli.check import UNPROTECTED_NOTE
 from dpcov.cli.options import example
-from dpcov.core.printable import shown
+from dpcov.core.printable import printable, shown
 from dpcov.core.show.plain import json_text
-from dpcov.errors import ReleaseError, SchemaError
+from dpcov.errors import DpcovError, ReleaseError, SchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpcov.api.plans.half_widths import HalfWidthPlan
     from dpcov.api.plans.simulated import Assumptions
 
+# Largest number of years of a plan. Source: chosen.
+MAX_YEARS = 50
 app = typer.Typer()
 
 
@@ -42,6 +49,50 @@ def plan(
             "the epsilon, and the number of rows, that reach it."
         ),
     ] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="FEATURE FEATURE",
+            help="Plan the 95% interval for the correlation of these two features.",
+            autocompletion=completions.columns,
+        ),
+    ] = None,
+    coefficient: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="TARGET FEATURE",
+            help="Plan the 95% interval for the coefficient of FEATURE in a regression of TARGET "
+            "on all other columns.",
+            autocompletion=completions.columns,
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FEATURE",
+            help="Plan the 95% interval for the share of a flag or of a level, such as sex=f.",
+            autocompletion=completions.columns,
+        ),
+    ] = None,
+    half_width: Annotated[
+        float | None,
+        typer.Option(
+            help="Half width of the interval that you want. dpcov then prints the budget that "
+            "gives it. Without --pair, --coefficient or --share: of a typical correlation."
+        ),
+    ] = None,
+    years: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_YEARS,
+            help="Divide the budget that is left in --ledger, or --epsilon, between this number of "
+            "yearly releases. dpcov prints the budget and the half width of each year.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Print only the first answer, after a few seconds.")
+    ] = False,
     neighbors: options.Neighbors = "add-remove",
     mechanism: options.Mechanism = "auto",
     goal: options.Goal = "all",
@@ -95,43 +146,82 @@ def plan(
     dataset: options.Dataset = None,
     as_json: options.Json = False,
 ) -> None:
-    """Predict the errors of a release from public numbers.
+    """Predict the errors of a release, or the half width of one interval, from public numbers.
 
-    The command reads no data and spends no budget. Without a budget, it assumes epsilon 1.
+    The command reads no data and spends no budget. Without a budget, it assumes epsilon 1. It first
+    prints an answer from few simulated releases, and then refines the answer.
     """
     from dpcov.api.plans import plan as predict
+    from dpcov.api.plans.half_widths import plan_half_width
+    from dpcov.cli.progress import bar
     from dpcov.core.parameters import Probability, check
     from dpcov.core.show.table import sentences
     from dpcov.core.show.text import print_tables
 
     if error is not None:
         check("error", error, Probability, ReleaseError)
-    found = predict(
-        schema,
-        rows,
-        epsilon=1.0 if epsilon is None and rho is None else epsilon,
-        delta=delta,
-        rho=rho,
-        neighbors=neighbors,
-        mechanism=mechanism,
-        goal=goal,
-        denoise=denoise,
-        target=target,
-        assumptions=_assumptions(spread or [], mean or [], correlation, explained, like),
-        ledger=ledger,
-        dataset=dataset,
-    )
-    needed = None if error is None else (found.budget_for(error), found.rows_for(error))
-    if as_json:
-        print(json_text(found.document(error, needed)))
+    unstated = epsilon is None and rho is None and (years is None or ledger is None)
+    common: dict[str, Any] = {
+        "epsilon": 1.0 if unstated else epsilon,
+        "delta": delta,
+        "rho": rho,
+        "neighbors": neighbors,
+        "mechanism": mechanism,
+        "goal": goal,
+        "denoise": denoise,
+        "assumptions": _assumptions(spread or [], mean or [], correlation, explained, like),
+        "ledger": ledger,
+        "dataset": dataset,
+    }
+    one: dict[str, Any] = {"pair": pair, "coefficient": coefficient, "share": share}
+    one |= {"half_width": half_width, "years": years}
+    narrow = partial(plan_half_width, schema, rows, **one, **common)
+    of_one = quick or any(value is not None for value in one.values())
+    if of_one and (error is not None or target is not None):
+        raise ReleaseError(
+            "--error and --target are for a plan of all results. Remove them, or remove "
+            "--pair, --coefficient, --share, --half-width, --years and --quick."
+        )
+    if not as_json and not quick:
+        _print_first(narrow, required=of_one)
+    if of_one:
+        with bar("refining the plan"):
+            found = narrow(quick=quick)
+        budget = (found.needed or found.at_budget).budget
+        facts, tables = found.document(), found.tables()
     else:
-        answers = [] if needed is None or error is None else found.answers(error, needed)
-        print_tables([*found.tables(), sentences(*answers)])
-        stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(found.budget).items())
-        book = "LEDGER" if ledger is None else shown(ledger)
-        declared = f"DATA --schema {shown(schema)}"
-        release = f"dpcov release {declared} {stated} --ledger {book} ..."
-        print(f"next: dpcov check {declared}, then {release} {UNPROTECTED_NOTE}")
+        with bar("refining the plan"):
+            whole = predict(schema, rows, target=target, **common)
+            needed = None if error is None else (whole.budget_for(error), whole.rows_for(error))
+        budget, facts, tables = whole.budget, whole.document(error, needed), whole.tables()
+        if needed is not None and error is not None:
+            tables.append(sentences(*whole.answers(error, needed)))
+    if as_json:
+        print(json_text(facts))
+        return
+    print_tables(tables)
+    stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(budget).items())
+    book = "LEDGER" if ledger is None else shown(ledger)
+    declared = f"DATA --schema {shown(schema)}"
+    release = f"dpcov release {declared} {stated} --ledger {book} ..."
+    print(f"next: dpcov check {declared}, then {release} {UNPROTECTED_NOTE}")
+
+
+def _print_first(plan_quickly: Callable[..., HalfWidthPlan], *, required: bool) -> None:
+    """Print a first answer from few simulated releases.
+
+    A plan of all results also exists if no interval does. Its first answer is then left out.
+    """
+    try:
+        found = plan_quickly(quick=True)
+    except DpcovError:
+        if required:
+            raise
+        return
+    print(f"First answer, from {found.releases} simulated releases:")
+    for sentence in found.answers():
+        print(printable(sentence))
+    sys.stdout.flush()
 
 
 def _assumptions(

@@ -1,6 +1,7 @@
-"""Spinner on a terminal while dpcov reads the data.
+"""Progress on a terminal.
 
-The spinner shows no progress, because progress depends on the rows.
+While dpcov reads private rows, a spinner shows no progress, because progress depends on the rows.
+Plans read no rows, and analyses read only a release.
 """
 
 from __future__ import annotations
@@ -24,3 +25,27 @@ def reading() -> Iterator[None]:
     with Progress(*columns, console=console, transient=True) as spinner:
         spinner.add_task("", total=None)
         yield
+
+
+@contextmanager
+def bar(words: str) -> Iterator[None]:
+    """Show a progress bar on stderr for the steps of a plan, if stderr is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from dpcov.core.steps import steps_shown_by
+
+    columns = (TextColumn(words), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        with steps_shown_by(show):
+            yield

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import csv
 import math
+import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from dpcov.cli.drafts import Declaration, Stated, undeclared
+from dpcov.cli.drafts import COLUMN_MODELS, Declaration, Stated, undeclared
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
 from dpcov.rows.missing import group_of
-from dpcov.rows.schema import PersonUnit, Schema
+from dpcov.rows.schema import SPELLING_KEYS, PersonUnit, Schema
 
 if TYPE_CHECKING:
     from dpcov.rows.missing import Group
@@ -91,6 +93,16 @@ MISSING_MEANINGS: dict[Group, dict[str, str]] = {
 }
 ID_TYPES = ("integer", "decimal", "uuid", "text")
 LATER_HINT = "or type back or quit"
+ONE_LINE_HINT = (
+    "One line can state a whole column, with the keys of the schema file: "
+    "number 30 250 decimal=, missing=pairwise missing_codes=-9"
+)
+KEYS = ("missing", "missing_codes", *SPELLING_KEYS)  # keys that one line can state
+LISTS = ("missing_codes", "true", "false")  # keys whose values are separated by commas
+_FIRST_KEY = re.compile(rf"(?<!\S)(?:{'|'.join(KEYS)})=")
+# Ways to write 1234.5 or 1234: perhaps a sign between thousands, perhaps a decimal sign.
+_EXAMPLE = re.compile("1([.,' _\u2019\u00a0\u2007\u2009\u202f]?)234(?:([.,])5)?")
+MIN_GROUPED = 1000  # smallest number whose digits can be grouped by three
 
 
 class Quit(Exception):  # noqa: N818  not an error
@@ -99,6 +111,47 @@ class Quit(Exception):  # noqa: N818  not an error
 
 class Back(Exception):  # noqa: N818  not an error
     """Request of the user to answer again what the column contains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Answer about a column: a word, its values, and keys of the schema file.
+
+    Attributes
+    ----------
+    word : str
+        Word of `CHOICES` or `MOVES`, or another text.
+
+    values : str
+        Text between the word and the keys, such as bounds or levels.
+
+    keys : dict
+        Keys that the line states, with their values.
+
+    """
+
+    word: str
+    values: str
+    keys: Declaration
+
+    @property
+    def bare(self) -> bool:
+        """True if the line is a word alone."""
+        return not self.values and not self.keys
+
+    @classmethod
+    def of(cls, answer: str) -> Line:
+        """Split an answer. The word is the whole answer if the keys are not readable."""
+        word, _, rest = answer.strip().partition(" ")
+        found = _FIRST_KEY.search(rest)
+        values, stated = (
+            (rest, "") if found is None else (rest[: found.start()], rest[found.start() :])
+        )
+        word = _completed(word, CHOICES | MOVES)
+        keys = _keys(stated)
+        if keys is None or (word in MOVES and rest):
+            return cls(answer, "", {})
+        return cls(FORMER_WORDS.get(word, word), values.strip(), keys)
 
 
 @dataclass
@@ -137,6 +190,8 @@ class Interview:
             name: given for name, given in columns if {*undeclared(given)} <= {"missing"}
         }
         self._rules: dict[Group, str] = {}  # last answer for each group
+        self._truths: dict[str, list[str]] = {}  # last words for true and false
+        self._typed: list[str] = []  # values of a line that no question used yet
         if self.unit is not None and self.unit.type is None:
             self.answers.pop(self.unit.column, None)  # metadata do not declare the type of an id
 
@@ -165,6 +220,7 @@ class Interview:
         for word, meaning in (CHOICES | MOVES).items():
             self.say(f"  {word:<12}{meaning}")
         self.say("The first letters of a word are enough; c is categorical, d is done, i is id.")
+        self.say(ONE_LINE_HINT)
 
     def _column(self, at: int, name: str) -> int:
         """Ask about one column and return the position of the next column."""
@@ -172,8 +228,8 @@ class Interview:
         self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {printable(name)} ({self._type(name)})")
         offer = "" if known is None else f" [Enter: {self._content(name, known)}]"
         while True:
-            word = _completed(self.ask(f"What does it contain?{offer}"), CHOICES | MOVES)
-            word = FORMER_WORDS.get(word, word)
+            line = Line.of(self.ask(f"What does it contain?{offer}"))
+            word = line.word
             if word == "quit":
                 raise Quit
             if word == "back":
@@ -186,7 +242,7 @@ class Interview:
                 self._show_choices()
             elif word in CHOICES or (not word and known is not None):
                 with suppress(Back):
-                    self._declare(name, word)
+                    self._declare(name, line)
                     return at + 1
             else:
                 self.say(f"Type one of: {', '.join(CHOICES | MOVES)}.")
@@ -195,18 +251,31 @@ class Interview:
         hint = f"; {self.stated.hints[name]}" if name in self.stated.hints else ""
         return f"type: {TYPE_NAMES[self.kinds[name]]}{printable(hint)}"
 
-    def _declare(self, name: str, word: str) -> None:
-        """Declare a column by the answer `word`, or keep its answer if `word` is empty."""
-        if not word:
+    def _declare(self, name: str, line: Line) -> None:
+        """Declare a column by a line, or keep its answer if the line is empty."""
+        if not line.word:
             self._state_rule(name, self.answers[name])
             return
-        if word == "id":
+        values = line.values
+        self._typed = [values] if values and line.word == "categorical" else values.split()
+        if line.word == "id":
             self._person(name)
+            self._refuse_rest()
             return
-        declared = PRESETS[word] if word in PRESETS else self._asked(name, word)
-        self._state_rule(name, declared)
+        declared = PRESETS[line.word] if line.word in PRESETS else self._asked(name, line.word)
+        self._refuse_rest()
+        declared = (
+            declared | line.keys | (self._spelling(name, line.word, declared) if line.bare else {})
+        )
+        self._state_rule(name, declared, codes=line.bare)
         if self.unit is not None and self.unit.column == name:
             self.unit = None  # this column is no longer the id
+
+    def _refuse_rest(self) -> None:
+        """Raise `Back` if a line contains values that no question asked for."""
+        if self._typed:
+            self.say(f"Remove from your answer: {printable(' '.join(self._typed))}")
+            raise Back
 
     def _asked(self, name: str, word: str) -> Declaration:
         """Ask for the bounds or the levels of a column."""
@@ -217,12 +286,78 @@ class Interview:
             return self._dates(name, word)
         return self._levels(name) if word == "categorical" else self._bounds(name, word)
 
-    def _state_rule(self, name: str, declared: Declaration) -> None:
-        """Set the answer of a column, and ask what a missing cell means if this is unknown."""
+    def _spelling(self, name: str, word: str, declared: Declaration) -> Declaration:
+        """Ask how the texts of a column are written; tables with numbers need no question."""
+        if self.kinds[name] not in ("unknown", "categorical"):
+            return {}
+        if word == "flag":
+            return self._words()
+        if word in ("number", "percentage"):
+            return self._signs("1234.5")
+        ends = (
+            (abs(declared.get("lower", 0)), declared["upper"])
+            if word in ("integer", "count")
+            else ()
+        )
+        return self._signs("1234") if max(ends, default=0) >= MIN_GROUPED else {}
+
+    def _words(self) -> Declaration:
+        """Ask for the words for true and false. Enter repeats the last answer."""
+        offer = ", ".join(word for words in self._truths.values() for word in words)
+        question = f"Words for true and false? [Enter: {offer or '1 and 0, true and false'}]"
+        while typed := self._optional(question):
+            found = _levels(typed.replace(" ", ",")) or []
+            if len(found) == 2:
+                own = numbers_of(found) is found
+                self._truths = {"true": found[:1], "false": found[1:]} if own else {}
+                break
+            self.say(f"Type two words, such as: yes, no ({LATER_HINT}).")
+        return dict(self._truths)
+
+    def _signs(self, example: str) -> Declaration:
+        """Ask for the decimal sign and the sign between thousands, by an example."""
+        own, between = self.options.decimal, self.options.thousands
+        usual = example.replace(".", own).replace("1", f"1{between or ''}", 1)
+        while typed := self._optional(f"How is {example} written? [Enter: {usual}]"):
+            if (found := _EXAMPLE.fullmatch(typed)) and found[1] != found[2]:
+                decimal = found[2] or ("," if found[1] == "." else own if found[1] != own else ".")
+                if (decimal, found[1] or None) == (own, between):
+                    return {}
+                return {"decimal": decimal} | ({"thousands": found[1]} if found[1] else {})
+            self.say(f"Type this number as the table writes it, such as: 1.234,5 ({LATER_HINT}).")
+        return {}
+
+    def _codes(self) -> Declaration:
+        """Ask for further texts and numbers that mean a missing cell."""
+        usual = ", ".join(printable(code) or "empty" for code in self.stated.missing)
+        typed = self._optional(f"Further codes of missing cells? [Enter: only {usual}]")
+        codes = _levels(typed) if typed else None
+        return {"missing_codes": codes} if codes else {}
+
+    def _optional(self, question: str) -> str:
+        """Return an answer, which can be empty; raise `Quit` or `Back` if the user types so."""
+        typed = self.ask(question).strip()
+        if typed in ("quit", "back"):
+            raise Quit if typed == "quit" else Back
+        return typed
+
+    def _state_rule(self, name: str, declared: Declaration, *, codes: bool = False) -> None:
+        """Set the answer of a column, and ask what a missing cell means if this is unknown.
+
+        With `codes`, also ask which cells are missing.
+        """
         group = group_of(declared["kind"])
         if group is not None and "missing" not in declared:
-            rule = self._rule(group)
-            declared = declared | {"missing": rule} | ({"other": True} if rule == "other" else {})
+            declared = declared | {"missing": self._rule(group)}
+            if codes and declared["missing"] != "none":
+                declared = declared | self._codes()
+        if declared.get("missing") == "other":
+            declared = declared | {"other": True}
+        try:
+            COLUMN_MODELS[declared["kind"]].parse(declared)
+        except SchemaError as error:
+            self.say(f"This is not a valid column. {error}")
+            raise Back from None
         self.answers[name] = declared
 
     def _rule(self, group: Group) -> str:
@@ -233,9 +368,7 @@ class Interview:
                 self.say(f"  {word:<12}{meaning}")
         offer = "" if last is None else f" [Enter: {last}]"
         while True:
-            typed = self.ask(f"What does a missing cell mean?{offer}").strip()
-            if typed in ("quit", "back"):
-                raise Quit if typed == "quit" else Back
+            typed = self._optional(f"What does a missing cell mean?{offer}")
             word = _completed(typed, meanings) or last or ""
             if word in meanings:
                 self._rules[group] = word
@@ -274,7 +407,7 @@ class Interview:
             f'Separate levels by commas; put a level with a comma in quotes "..." ({LATER_HINT}).'
         )
         wanted = "at least one level, and each level once, such as: yes, no"
-        return {"kind": "categorical", "levels": _numbers(self._read("Levels", _levels, wanted))}
+        return {"kind": "categorical", "levels": numbers_of(self._read("Levels", _levels, wanted))}
 
     def _person(self, name: str) -> None:
         """Declare a column as the person id, and ask for the limit and the type."""
@@ -295,7 +428,7 @@ class Interview:
         self.answers[name] = PRESETS["ignored"]
 
     def _text(self, question: str) -> str:
-        """Return an answer that is not empty.
+        """Return the next value of a line, or an answer that is not empty.
 
         Raises
         ------
@@ -305,7 +438,7 @@ class Interview:
             If the user typed `back`.
 
         """
-        text = ""
+        text = self._typed.pop(0) if self._typed else ""
         while not text:
             text = self.ask(question).strip()
         if text in ("quit", "back"):
@@ -343,7 +476,13 @@ class Interview:
 
     def _in_words(self, name: str, declaration: Declaration) -> str:
         rule = declaration.get("missing")
-        return self._content(name, declaration) + (f"; missing cells: {rule}" if rule else "")
+        words = [self._content(name, declaration), *([f"missing cells: {rule}"] if rule else [])]
+        for key in ("missing_codes", *SPELLING_KEYS):
+            if key in declaration:
+                stated = declaration[key]
+                texts = ", ".join(stated) if isinstance(stated, list) else stated
+                words.append(f"{key}: {printable(texts)}")
+        return "; ".join(words)
 
     def _content(self, name: str, declaration: Declaration) -> str:
         if declaration["kind"] == "flag":
@@ -366,6 +505,22 @@ def _completed(answer: str, words: Iterable[str]) -> str:
     if typed in SHORT_WORDS and SHORT_WORDS[typed] in words:
         return SHORT_WORDS[typed]
     return next((word for word in words if typed and word.startswith(typed)), typed)
+
+
+def _keys(text: str) -> Declaration | None:
+    """Return the keys that a line states, such as decimal=, or None if they are not readable."""
+    found: Declaration = {}
+    try:
+        parts = shlex.split(text)
+    except ValueError:
+        return None
+    for part in parts:
+        key, sign, value = part.partition("=")
+        stated = _levels(value) if key in LISTS else value
+        if key not in KEYS or not sign or not stated:
+            return None
+        found[key] = stated
+    return found
 
 
 def _finite(text: str) -> float | None:
@@ -393,7 +548,7 @@ def _levels(text: str) -> list[str] | None:
     return levels if levels and len(set(levels)) == len(levels) else None
 
 
-def _numbers(levels: list[str]) -> list[str] | list[float]:
+def numbers_of(levels: list[str]) -> list[str] | list[float]:
     """Convert levels to numbers if all of them are written as numbers; 007 stays a text."""
     try:
         numbers = [float(level) for level in levels]

@@ -79,11 +79,9 @@ def schema(
     You fill in the bounds and the levels.
     """
     from dpcov.cli import metadata as others
-    from dpcov.cli.drafts import Stated, draft, proposed
+    from dpcov.cli.drafts import Stated, draft
     from dpcov.core.files import check_writable, write
     from dpcov.rows.schema import FileOptions
-    from dpcov.rows.sources import open_source
-    from dpcov.rows.sources.sql import table_of
 
     if interactive and out is None:
         raise OutputError("--interactive needs a file for the answers. Add --out FILE.toml.")
@@ -91,29 +89,18 @@ def schema(
         inputs = [Path(data), *([] if metadata is None else [metadata])]
         check_writable(out, force=force, inputs=inputs)
     file = Path(data).name
-    endings = [part for part in file.lower().split(".") if part != "gz"]
-    guessed = "\t" if endings[-1:] in (["tsv"], ["tab"]) else ","
     reading = FileOptions.checked(
         header=header,
-        separator=guessed if separator is None else separator,
+        separator=separator_of(file) if separator is None else separator,
         skip_lines=skip_lines,
         comment=comment,
         encoding=encoding,
         decimal=decimal,
     )
-    names = () if header else tuple(f"x{j}" for j in range(columns or 0))
-    source = open_source(table_of(data, table, trust_views), reading, names)
-    advice = getattr(source, "advice", "")
-    if advice and separator is None:
-        raise SourceError(f"The draft would have a single column.{advice}")
+    source = opened(data, reading, columns, table, trust_views, guessed=separator is None)
     kinds = source.kinds()
-    keys = source.keys() if hasattr(source, "keys") else {}
-    if hasattr(source, "close"):
-        source.close()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
-    stated = proposed(kinds, stated, keys)
-    if hasattr(source, "codes"):
-        stated = replace(stated, codes={**stated.codes, **source.codes()})
+    stated = proposals(source, kinds, stated)
     if labels:
         stated = replace(stated, labels=_labels(source))
     if interactive:
@@ -125,6 +112,74 @@ def schema(
     write(out, text, force=force)
     with written(out):
         say(f"written to {shown(out)}; {_next(data, out, text)}", quiet)
+
+
+def separator_of(file: str) -> str:
+    """Return the usual separator of a text file, by the ending of its name."""
+    endings = [part for part in file.lower().split(".") if part != "gz"]
+    return "\t" if endings[-1:] in (["tsv"], ["tab"]) else ","
+
+
+def opened(
+    data: str,
+    reading: FileOptions,
+    columns: int | None = None,
+    table: str | None = None,
+    trust_views: bool = False,
+    *,
+    guessed: bool = False,
+) -> Source:
+    """Open a table for the draft of a schema; read names and declared types, but no cell.
+
+    Parameters
+    ----------
+    data : str
+        Path of the table, or link to a database.
+
+    reading : FileOptions
+        Options of a text file.
+
+    columns : int, optional
+        Number of columns of a text file without a header.
+
+    table : str, optional
+        Table of a database, or sheet of a workbook.
+
+    trust_views : bool, default False
+        If True, accept a view as a table.
+
+    guessed : bool, default False
+        If True, the user has not stated the separator. A header of one name is then refused if
+        another separator finds more names.
+
+    Returns
+    -------
+    Source
+        Open source; `proposals` closes it.
+
+    """
+    from dpcov.rows.sources import open_source
+    from dpcov.rows.sources.sql import table_of
+
+    names = () if reading.header else tuple(f"x{j}" for j in range(columns or 0))
+    source = open_source(table_of(data, table, trust_views), reading, names)
+    advice = getattr(source, "advice", "")
+    if advice and guessed:
+        raise SourceError(f"The draft would have a single column.{advice}")
+    return source
+
+
+def proposals(source: Source, kinds: Mapping[str, Kind], stated: Stated) -> Stated:
+    """Return the stated facts, with the keys and missing codes that the source declares."""
+    from dpcov.cli.drafts import proposed
+
+    keys = source.keys() if hasattr(source, "keys") else {}
+    if hasattr(source, "close"):
+        source.close()
+    found = proposed(kinds, stated, keys)
+    if not hasattr(source, "codes"):
+        return found
+    return replace(found, codes={**found.codes, **source.codes()})
 
 
 def migrate(

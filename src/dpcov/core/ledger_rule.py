@@ -216,13 +216,16 @@ class Rule:
             )
         return None
 
-    def largest_requests(self, spends: Sequence[Spend]) -> tuple[Budget, ...]:
+    def largest_requests(self, spends: Sequence[Spend], times: int = 1) -> tuple[Budget, ...]:
         """Return the largest budget of each kind that the rule still accepts.
 
         Parameters
         ----------
         spends : sequence of Spend
             Costs of the releases, oldest first.
+
+        times : int, default 1
+            Number of further releases that all have this budget.
 
         Returns
         -------
@@ -231,17 +234,24 @@ class Rule:
             is missing.
 
         """
-        left = {name: round_down(part) for name, part in self.balance(spends).left.items()}
+        parts = self.balance(spends).left
+        if self.count == Count.GAUSSIAN and times > 1:
+            delta = round_down(parts["delta"])
+            parts = {name: part / times for name, part in parts.items()}
+            parts |= {"epsilon": exact(_epsilon_within(parts["mu_squared"], delta))}
+            parts |= {"delta": exact(delta)}
+        left = {name: round_down(part) for name, part in parts.items()}
         if self.count == Count.GAUSSIAN:
             return self._largest_gaussian(left)
         budgets = [spend.budget for spend in spends]
 
         def fits(more: Budget) -> bool:
-            return admits(self.budget, [*budgets, more])
+            return admits(self.budget, [*budgets, *[more] * times])
 
         found: list[Budget] = []
         if min(left.values()) > 0:
-            found.append(self._largest_own(left, fits))
+            own = self._largest_own(left, fits) if times == 1 else self._repeated(left, times, fits)
+            found.append(own)
         if left.get("epsilon", 1.0) > 0:
             kinds = _OTHER_KINDS[type(self.budget)]
             found += [kind(most) for kind in kinds if (most := _largest(kind, fits)) > 0]
@@ -255,6 +265,16 @@ class Rule:
         delta = left["delta"]
         searched = _largest(lambda epsilon: ApproxDP(epsilon, delta), fits)
         return ApproxDP(max(left["epsilon"], searched), delta)
+
+    def _repeated(
+        self, left: dict[str, float], times: int, fits: Callable[[Budget], bool]
+    ) -> Budget:
+        """Return the largest request of the kind of the budget that several releases can have."""
+        if not isinstance(self.budget, ApproxDP):
+            kind = type(self.budget)
+            return kind(_largest(kind, fits))
+        delta = _short(left["delta"] / times)
+        return ApproxDP(_largest(lambda epsilon: ApproxDP(epsilon, delta), fits), delta)
 
     def _largest_gaussian(self, left: dict[str, float]) -> tuple[Budget, ...]:
         """Return the largest requests under the count gaussian."""

@@ -94,7 +94,7 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-5  # a larger epsilon or delta gets a warn
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Privacy unit: one row, or one person with at most `max_rows` rows.
+    """Privacy unit: one row, or one person with at most `max_rows` rows or with one mean row.
 
     Parameters
     ----------
@@ -103,6 +103,9 @@ class Unit:
 
     max_rows : int, default 1
         Largest number of rows of a person.
+
+    aggregate : {"mean"}, optional
+        With ``"mean"``, dpcov replaces all rows of a person by one row, their mean.
 
     See Also
     --------
@@ -118,14 +121,35 @@ class Unit:
 
     column: str | None = None
     max_rows: int = 1
+    aggregate: Literal["mean"] | None = None
 
     def __str__(self) -> str:
         if self.column is None:
             return "one row"
+        if self.aggregate is not None:
+            return f"one person (column {self.column!r}), all rows, as their mean"
         return f"one person (column {self.column!r}), up to {self.max_rows} rows"
 
 
 ROW_UNIT = Unit()
+
+
+def unit_document(unit: Unit) -> dict[str, str | int | None]:
+    """Return a privacy unit as a plain document, as `Unit` accepts it.
+
+    Parameters
+    ----------
+    unit : Unit
+        Privacy unit.
+
+    Returns
+    -------
+    dict
+        Fields of the unit. Without an aggregate, the document is the one of earlier versions.
+
+    """
+    plain: dict[str, str | int | None] = {"column": unit.column, "max_rows": unit.max_rows}
+    return plain if unit.aggregate is None else plain | {"aggregate": unit.aggregate}
 
 
 @lru_cache
@@ -447,7 +471,9 @@ class Guarantee:
 
         """
         column, rows = self.unit.column, self.unit.max_rows
-        person = f"any one person (column {column!r}, at most {rows} rows each)"
+        means = self.unit.aggregate is not None
+        most = "all rows as their mean" if means else f"at most {rows} rows each"
+        person = f"any one person (column {column!r}, {most})"
         who, units = ("any one row", "rows") if column is None else (person, "persons")
         change = (
             f"Whether {who} is in the table or not"

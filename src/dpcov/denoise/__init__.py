@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise.clipped import ClippingBias
 from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import (
     MIN_CLOSED_FORM_ORDER,
@@ -38,6 +37,7 @@ from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace, content
+from dpcov.published.norm_histogram import ClippingBias
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -120,7 +120,7 @@ def second_moment(release: Record) -> Matrix:
         The release contains no matrix.
 
     """
-    record.refuse(record.matrix_reason(release))
+    record.refuse(release.reasons.matrix)
     return release.noisy() if (found := _remembered(release)) is None else found
 
 

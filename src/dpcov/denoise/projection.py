@@ -86,11 +86,6 @@ def project(matrix: Matrix, trace: float | None, largest: float = np.inf) -> Mat
     return compose(vectors, spectrum)
 
 
-def positive(matrix: Matrix) -> Matrix:
-    """Return the nearest positive semidefinite matrix."""
-    return project(matrix, None) if np.linalg.eigvalsh(matrix)[0] < 0 else matrix
-
-
 def compose(vectors: Matrix, spectrum: Vector) -> Matrix:
     """Return the exactly symmetric matrix with these eigenvectors and eigenvalues.
 

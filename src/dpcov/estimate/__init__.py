@@ -6,7 +6,8 @@ estimate uses the published numbers and the schema only, so it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,27 +16,25 @@ import numpy as np
 
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import denoise, second_moment
-from dpcov.denoise.clipped import ClippingBias
-from dpcov.denoise.projection import positive
-from dpcov.denoise.structure import Structure
+from dpcov.denoise.structure import Structure, coherent_moments
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate import missing
-from dpcov.estimate.coherent import coherent_moments
 from dpcov.estimate.errors import (
     ERROR_DRAWS,
     MIN_DIRECTION_SNR,
     MIN_ERROR_DRAWS,
     ROUNDING_SEED,
+    ClippingErrors,
     Directions,
     Errors,
+    RoundingErrors,
+    RowModel,
     number_of_errors,
 )
-from dpcov.estimate.rounding import RoundingErrors, is_finer_than_noise
-from dpcov.estimate.sampling import simulated_rows, weighted_errors
 from dpcov.estimate.sums import SumsErrors, moment_of_sums
-from dpcov.published import record as published
-from dpcov.published.kinds import NoisyCount, NoisyTrace
-from dpcov.published.record import CountEstimate
+from dpcov.published.kinds import NoisyTrace
+from dpcov.published.norm_histogram import ClippingBias
+from dpcov.published.record import affine, congruent
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -48,6 +47,7 @@ COUNT_ERROR_DRAWS = 50
 VARIANCE_ROUNDING_FRACTION = 1e-13
 # Smallest variance of an encoded feature that has correlations. Otherwise they are 0.
 MIN_FEATURE_VARIANCE = 1e-12
+MEANS_SENTENCE = "One row per person (their mean): relations between persons, not between visits."
 MAX_NAMED_COLUMNS = 5  # Number of columns that a sentence names.
 NOTHING_LEFT = (
     "The denoised matrix of this release is null, so there is nothing to analyse. "
@@ -105,7 +105,7 @@ class Estimate:
             The denoised matrix is 0.
 
         """
-        published.refuse(published.directions_reason(release))
+        _require(release.reasons.directions)
         found = cls.of(release)
         moment = found.second_moment
         matrix = found.coherent[1] if release.has_intercept else moment
@@ -119,13 +119,14 @@ class Estimate:
     @cached_property
     def count(self) -> float:
         """Number of rows, at least 1. The number is an estimate if the exact number is private."""
-        return max(self.record.count(), 1.0)
+        _require(self.record.reasons.count)
+        return max(self.record.number_of_rows or 0.0, 1.0)
 
     @property
     def has_count(self) -> bool:
         """True if the release contains the number of rows, either exactly or with noise."""
-        known = self.record.row_count is not None or self.record.find(NoisyCount) is not None
-        return known or published.means_reason(self.record) is None
+        known = self.record.row_count is not None or self.record.noisy_count is not None
+        return known or self.record.reasons.means is None
 
     @property
     def count_deviation(self) -> float | None:
@@ -136,8 +137,8 @@ class Estimate:
         record = self.record
         if record.row_count is not None or not self.has_count:
             return None
-        if (best := CountEstimate.of(record)) is not None:
-            return best.deviation
+        if record.best_count is not None:
+            return record.best_count.deviation
         return None if record.noise is None else self.noise_deviations[0]
 
     def counted(self, moment: Matrix) -> Matrix:
@@ -156,11 +157,11 @@ class Estimate:
 
         """
         record = self.record
-        best = CountEstimate.of(record)
+        best = record.best_count
         known = record.row_count if best is None else best.value
         if known is None or not record.has_intercept:
             return moment
-        t = record.intercept()
+        t = record.lattice.intercept_size
         along = np.zeros(len(moment))
         along[-1] = 1.0
         if record.center is not None:
@@ -182,7 +183,9 @@ class Estimate:
     @cached_property
     def second_moment(self) -> Matrix:
         """Denoised second moment of the encoded rows, shape (d, d)."""
-        return second_moment(self.record)
+        _require(self.record.reasons.matrix)
+        given = self.record.denoised
+        return second_moment(self.record) if given is None else given
 
     @cached_property
     def moment(self) -> Matrix:
@@ -191,7 +194,7 @@ class Estimate:
         It is `second_moment`, or the second moment of uncorrelated features if the release holds
         sums in place of a matrix.
         """
-        if (sums := published.sums_of(self.record)) is None:
+        if (sums := self.record.sums_alone) is None:
             return self.second_moment
         return moment_of_sums(self.record, sums, None if self.record.denoise == "none" else 0.0)
 
@@ -203,8 +206,8 @@ class Estimate:
         release holds sums, only the variances describe the table.
         """
         record = self.record
-        published.refuse(published.means_reason(record))
-        moment, gaps = self.moment, missing.has_gaps(record.schema)
+        _require(record.reasons.means)
+        moment, gaps = self.moment, record.schema.missing_columns
         if gaps:
             moment = self.complete(self.counted(moment))
         sums, corner = moment[:-1, -1], moment[-1, -1]
@@ -212,7 +215,7 @@ class Estimate:
             about = np.zeros(len(sums)) if record.center is None else record.center
             return about, np.zeros((len(sums), len(sums)))
         with np.errstate(all="ignore"):
-            means = sums / corner * record.intercept() if gaps else self._means(moment)
+            means = sums / corner * record.lattice.intercept_size if gaps else self._means(moment)
             mean = np.clip(means, -1.0, 1.0)
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # impossible for a positive semidefinite matrix
@@ -247,8 +250,8 @@ class Estimate:
             Means of the encoded features.
 
         """
-        record, t = self.record, self.record.intercept()
-        if record.find(NoisyCount) is None:
+        record, t = self.record, self.record.lattice.intercept_size
+        if record.noisy_count is None:
             return moment[:-1, -1] / moment[-1, -1] * t
         sums = record.mapped(moment)[:-1, -1] / (t * self.count)
         if record.linear_map is None:
@@ -290,13 +293,13 @@ class Estimate:
     @cached_property
     def covariance(self) -> Matrix:
         """Positive semidefinite covariance of the encoded features, shape (p, p)."""
-        published.refuse(self.record.not_released)
+        _require(self.record.not_released)
         return positive(self.coherent[1])
 
     @cached_property
     def correlation(self) -> Matrix:
         """Correlations of the features, shape (p, p), with 0 beside a variance that is 0."""
-        published.refuse(self.record.not_released)
+        _require(self.record.not_released)
         return correlation_of(self.coherent[1])
 
     @property
@@ -327,7 +330,7 @@ class Estimate:
             The release has no intercept, and the midpoint of some bounds is not 0.
 
         """
-        published.refuse(published.directions_reason(self.record))
+        _require(self.record.reasons.directions)
         if self.record.has_intercept:
             means = self.means / self.scales
             return self.covariance + np.outer(means, means)
@@ -355,9 +358,9 @@ class Estimate:
         """
         schema, n = self.record.schema, self.record.count()
         p = len(schema.variables)
-        if not missing.has_gaps(schema):
+        if not schema.missing_columns:
             return np.full((p, p), n)
-        moment, t = self.moment.copy(), self.record.intercept()
+        moment, t = self.moment.copy(), self.record.lattice.intercept_size
         moment[-1, -1] = n * t**2
         return np.asarray(np.clip(missing.rows_of_pairs(schema, moment, t), 0.0, n))
 
@@ -365,7 +368,7 @@ class Estimate:
     def hidden(self) -> Booleans:
         """True for each variable whose number of rows is below the noise level, shape (p,)."""
         schema = self.record.schema
-        if not missing.has_gaps(schema):
+        if not schema.missing_columns:
             return np.zeros(len(schema.variables), bool)
         return np.asarray(np.diag(self.rows) < self._least_rows)
 
@@ -386,7 +389,7 @@ class Estimate:
     def missing_shares(self) -> dict[str, float]:
         """Fraction of rows in which each column with missingness indicators is missing."""
         record = self.record
-        if not missing.has_gaps(record.schema) or published.means_reason(record) is not None:
+        if not record.schema.missing_columns or record.reasons.means is not None:
             return {}
         shares = 1 - np.diag(self.rows) / self.count
         names = [record.schema.features[j].name for j in record.schema.missing_columns]
@@ -422,8 +425,8 @@ class Estimate:
             Second moments of the variables and the intercept.
 
         """
-        schema, t = self.record.schema, self.record.intercept()
-        if not missing.has_gaps(schema):
+        schema, t = self.record.schema, self.record.lattice.intercept_size
+        if not schema.missing_columns:
             return moments
         return missing.complete_moments(schema, moments, t, least=self._least_rows)
 
@@ -441,7 +444,7 @@ class Estimate:
             Errors of the complete second moment.
 
         """
-        if not missing.has_gaps(self.record.schema):
+        if not self.record.schema.missing_columns:
             return errors
         moment, step = self.moment, missing.DERIVATIVE_STEP
         return (self.complete(moment + step * errors) - self.complete(moment)) / step
@@ -461,15 +464,16 @@ class Estimate:
 
     @property
     def is_mostly_rounding(self) -> bool:
-        """True if the noise in a sum of squares is smaller than the rounding error."""
+        """True if the noise in a sum of squares is smaller than the rounding error.
+
+        For n values up to 1, the rounding error has the standard deviation h sqrt(n / 3). Here h is
+        half a lattice step, and each rounding error has a uniform distribution between -h and h.
+        """
         if self.record.noise is None or not self.has_count:
             return False
-        return not is_finer_than_noise(self.record, self.record.count())
-
-    @cached_property
-    def structure(self) -> Structure | None:
-        """Equations of the schema's levels, or None without such equations."""
-        return Structure.of(self.record)
+        noise = math.sqrt(self.record.noise.diagonal_variance) * self.record.lattice.step**2
+        rounding = self.record.lattice.step / 2 * math.sqrt((self.record.number_of_rows or 0) / 3)
+        return noise <= rounding
 
     @cached_property
     def noisy(self) -> Matrix:
@@ -491,16 +495,28 @@ class Estimate:
         record = self.record
         moment = record.mapped(self.counted(self.second_moment))
         if record.has_intercept:  # the row-count entry is at least the entry of one row
-            moment[-1, -1] = max(moment[-1, -1], record.intercept() ** 2)
-        clip = ClippingBias(record, moment)
-        return Directions.of(record, self.structure, clip, moment)
+            moment[-1, -1] = max(moment[-1, -1], record.lattice.intercept_size**2)
+        structure, clip = Structure.of(record), ClippingBias(record, moment)
+        return Directions.of(record, structure, ClippingErrors(record, clip), moment)
+
+    @cached_property
+    def _back(self) -> Matrix | None:
+        """Matrix of the map from transformed rows to encoded rows, shape (d, d)."""
+        record, shift = self.record, None
+        if record.linear_map is None:
+            return None
+        if record.center is not None:
+            shift = record.center / record.lattice.intercept_size
+        inverse = np.asarray(np.linalg.inv(record.linear_map), np.float64)
+        return affine(inverse, shift, record.lattice.dimension)
 
     @cached_property
     def _limited(self) -> Matrix:
         """Denoised second moment with a positive variance in each direction, shape (d, d)."""
         if self.record.noise is None:
             return self.counted(self.second_moment)
-        return self.record.unmapped(self._directions.center)
+        back, center = self._back, self._directions.center
+        return center if back is None else congruent(back, center)
 
     @cached_property
     def center(self) -> Matrix:
@@ -510,14 +526,14 @@ class Estimate:
         available-case covariance is repaired (`missing.raised_covariance`).
         """
         record, draws = self.record, np.random.default_rng(ROUNDING_SEED)
-        if not missing.has_gaps(record.schema):
+        if not record.schema.missing_columns:
             return self._limited
         start, few = self._limited, MIN_ERROR_DRAWS
         noise = np.zeros((few, *start.shape))
         if record.noise is not None:
-            noise = self._errors(start, draws, few).batch(few, draws, draws)[0]
-        found = noise + self.sampling_errors(few, draws)
-        return missing.raised_covariance(record.schema, start, record.intercept(), found)
+            noise = self._errors(draws, few, center=start).batch(few, draws, draws)[0]
+        found = noise + self.row_model.errors(few, draws)
+        return missing.raised_covariance(record.schema, start, record.lattice.intercept_size, found)
 
     def errors(
         self,
@@ -555,72 +571,64 @@ class Estimate:
             The release has no noise distribution.
 
         """
-        if published.sums_of(self.record) is None:
-            published.refuse(published.law_reason(self.record))
-            center = self.noisy if alone else self.center
-            size = number_of_errors(center, draws)
-            found = self._errors(center, generator, size, alone=alone)
-        else:
-            found = self._errors_of_sums(generator, draws, alone=alone)
-            size = found.draws
-        if not sampling:
+        of_sums = self.record.sums_alone is not None
+        _require(None if of_sums else self.record.reasons.law)
+        rows = self.row_model if sampling else None
+        draw: Callable[..., Errors] = self._errors_of_sums if of_sums else self._errors
+        found = draw(generator, draws, alone=alone)
+        if rows is None:
             return found
         own = generator.spawn(1)[0]  # separate, so that sampling does not change the noise
-        return replace(found, sampling=self.sampling_errors(size, own))
+        return replace(found, sampling=rows.errors(found.draws, own))
 
     def _errors(
-        self, center: Matrix, generator: np.random.Generator, draws: int, *, alone: bool = False
+        self,
+        generator: np.random.Generator,
+        draws: int,
+        *,
+        alone: bool = False,
+        center: Matrix | None = None,
     ) -> Errors:
-        """Return errors without sampling errors."""
+        """Return errors of `center` without sampling errors."""
+        if center is None:
+            center = self.noisy if alone else self.center
+        draws = number_of_errors(center, draws)
         record, limits = self.record, None if alone else self._directions
-        clip = ClippingBias.of(record, center) if limits is None else limits.clip
-        rounding = RoundingErrors(record, center if alone else self._limited)
+        if limits is None:
+            clip = ClippingErrors(record, ClippingBias.of(record, center))
+        else:
+            clip = limits.clip
+        rounding = RoundingErrors(record, center if alone else self._limited, self._back)
         nothing = np.zeros((draws, 1, 1))
-        return Errors(record, center, clip, rounding, limits, generator, draws, nothing)
+        return Errors(record, center, self._back, clip, rounding, limits, generator, draws, nothing)
 
     def _errors_of_sums(
         self, generator: np.random.Generator, draws: int, *, alone: bool
     ) -> SumsErrors:
         """Return errors of means and variances only, without sampling errors."""
-        record, sums = self.record, published.sums_of(self.record)
-        published.refuse(published.means_reason(record))
+        record, sums = self.record, self.record.sums_alone
+        _require(record.reasons.means)
         assert sums is not None  # noqa: S101  for type checkers; `errors` has checked it
         # A variance below the standard deviation of its noise cannot be distinguished from 0.
         least = MIN_DIRECTION_SNR * sums.noise.standard_deviation * record.lattice.step**2
         center = moment_of_sums(record, sums, None if alone else least)
         size = number_of_errors(center, draws)
-        clip, rounding = ClippingBias.of(record, center), RoundingErrors(record, center)
+        clip = ClippingErrors(record, ClippingBias.of(record, center))
+        rounding = RoundingErrors(record, center, self._back)
         nothing = np.zeros((size, 1, 1))
-        return SumsErrors(record, center, clip, rounding, None, generator, size, nothing)
+        return SumsErrors(record, center, None, clip, rounding, None, generator, size, nothing)
 
-    def sampling_errors(self, draws: int, generator: np.random.Generator) -> Array:
-        """Simulate sampling errors of the second moment.
-
-        Parameters
-        ----------
-        draws : int
-            Number of errors.
-
-        generator : numpy.random.Generator
-            Random numbers for the rows and the weights.
-
-        Returns
-        -------
-        ndarray, shape (draws, d, d)
-            Sampling errors in squared units of an encoded row.
-
-        """
-        rows = self.sampling_rows(generator)
-        return weighted_errors(rows, self.count, draws, generator)
-
-    def sampling_rows(self, generator: np.random.Generator) -> Matrix:
-        """Simulate m encoded rows with intercept for the sampling error, shape (m, d)."""
-        record, pairs = self.record, None
-        if missing.has_gaps(record.schema):
+    @cached_property
+    def row_model(self) -> RowModel:
+        """Model of the private rows, which gives sampling errors."""
+        record, means, covariance = self.record, *self.coherent
+        present = None
+        if record.schema.missing_columns:
             pairs = self.rows / self.count
-        covariance = positive(self.coherent[1])
-        rows = simulated_rows(record.schema, self.encoded, covariance, pairs, generator)
-        return np.column_stack([rows, np.full(len(rows), record.intercept())])
+            shares = np.diag(pairs)
+            present = shares, positive(pairs - np.outer(shares, shares))
+        intercept = record.lattice.intercept_size
+        return RowModel(record.schema, means, positive(covariance), present, intercept, self.count)
 
     @cached_property
     def noise_deviations(self) -> tuple[float, Vector]:
@@ -629,7 +637,7 @@ class Estimate:
         The standard deviation of a separately published count is known. All other standard
         deviations are root mean square distances between the release and simulated truths.
         """
-        record, t, count = self.record, self.record.intercept(), self.record.count()
+        record, t, count = self.record, self.record.lattice.intercept_size, self.record.count()
         found = self.errors(
             sampling=False, generator=reading_generator(), draws=COUNT_ERROR_DRAWS, alone=True
         )
@@ -638,9 +646,59 @@ class Estimate:
         noise = np.concatenate(moved) / t
         counts = noise[:, -1] / t
         means = (noise[:, :-1] - np.outer(counts, self.encoded)) / self.count
-        best = CountEstimate.of(record)
+        best = record.best_count
         of_count = float(np.sqrt(np.mean(counts**2))) if best is None else best.deviation
         return of_count, np.sqrt(np.mean(means**2, axis=0))
+
+
+def has_dependent_rows(release: Record) -> bool:
+    """Return True if a person can have several rows in the moments of a release."""
+    return release.guarantee.unit.max_rows > 1
+
+
+def dependent(release: Record, *, sampling: bool = True, design_effect: float | None = None) -> str:
+    """Return a sentence about the rows of a person.
+
+    Parameters
+    ----------
+    release : Record
+        Any release.
+
+    sampling : bool, default True
+        Include the sentence about sampling errors, which applies if a person can have several rows.
+
+    design_effect : float, optional
+        Design effect that the sampling errors contain.
+
+    Returns
+    -------
+    str
+        Sentence; empty if the privacy unit is a row, or a person with at most one row.
+
+    """
+    unit = release.guarantee.unit
+    if unit.aggregate is not None:
+        return MEANS_SENTENCE
+    if not (sampling and has_dependent_rows(release)):
+        return ""
+    if design_effect is not None:
+        return (
+            f"Sampling errors use the stated design effect {design_effect:g}, because one person "
+            f"can have {unit.max_rows} rows."
+        )
+    return (
+        f"Sampling errors assume independent rows. One person can have {unit.max_rows} rows here, "
+        "so standard errors and intervals can be too small."
+    )
+
+
+def positive(matrix: Matrix) -> Matrix:
+    """Return the nearest positive semidefinite matrix."""
+    if np.linalg.eigvalsh(matrix)[0] >= 0:
+        return matrix
+    values, vectors = np.linalg.eigh(matrix)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root @ root.T
 
 
 def correlation_of(covariance: Matrix) -> Matrix:
@@ -652,3 +710,9 @@ def correlation_of(covariance: Matrix) -> Matrix:
     correlation[flat, :] = correlation[:, flat] = 0.0
     np.fill_diagonal(correlation, 1.0)
     return np.clip(correlation, -1.0, 1.0)
+
+
+def _require(reason: str | None) -> None:
+    """Raise `NotReleasedError` if there is a reason why the release lacks a figure."""
+    if reason is not None:
+        raise NotReleasedError(reason)

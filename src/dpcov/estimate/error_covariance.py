@@ -10,7 +10,7 @@ Structural equation software such as lavaan uses this order. The matrix is a sum
 - Privacy noise, clipping and rounding. dpcov simulates errors of the second moment
   (`estimate.errors`). It computes the first-order effect z of each error on the means and
   covariances. The first matrix is the average of z z'.
-- Sampling. dpcov simulates rows (`estimate.sampling`). It computes the first-order effect z of each
+- Sampling. dpcov simulates rows (`estimate.errors`). It computes the first-order effect z of each
   row on the means and covariances. The sampling error is the sum of the effects of n independent
   rows. The second matrix is therefore n times the covariance matrix of z.
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
@@ -32,12 +32,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.core.entropy import reading_generator
+from dpcov.core.show.result import Result
+from dpcov.core.show.table import MAX_FIGURE_COLUMNS, Table, square
+from dpcov.denoise.structure import positions_by_column
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import positions_by_column
-from dpcov.estimate.errors import MAX_BATCH_ENTRIES
+from dpcov.estimate.errors import MAX_BATCH_ENTRIES, Stack, first_order
 from dpcov.estimate.missing import DERIVATIVE_STEP
-from dpcov.estimate.moments import Stack, first_order
 from dpcov.published.record import refuse
 from dpcov.rows.schema import Categorical
 
@@ -53,7 +54,7 @@ MAX_FIGURES = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ErrorCovariance:
+class ErrorCovariance(Result):
     """Covariance matrix of the errors of the means and covariances of a release.
 
     For p columns, the matrix has k = p + p (p + 1) / 2 rows: the means and the covariances.
@@ -117,6 +118,21 @@ class ErrorCovariance:
 
         return frame(self.names, self.values, library)
 
+    def tables(self) -> list[Table]:
+        covers = "privacy noise and sampling" if self.sampling else "privacy noise"
+        found = square(self.names, self.values)
+        return [
+            replace(
+                found,
+                title=f"Covariances of the errors from {covers}",
+                forms=("{:.3g}",),
+                strengths=range(len(self.names), 0, -1),
+                rest="figures",
+                widest=MAX_FIGURE_COLUMNS,
+                other_columns="figures",
+            )
+        ]
+
 
 def figure_names(columns: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the means and covariances of columns, in the order of the matrix."""
@@ -149,10 +165,24 @@ def standard_errors_of(
     function: Callable[[Vector, Matrix], Any],
     sampling: bool,
     generator: np.random.Generator | None,
+    columns: Sequence[str] | None = None,
 ) -> Array:
     """Compute standard errors. `dpcov.standard_errors` explains the parameters."""
-    found = _Moves.of(release, list(range(len(release.columns))), sampling, generator)
+    names = release.columns if columns is None else tuple(columns)
+    found = _Moves.of(release, positions(release, names), sampling, generator)
     return found.standard_errors(function)
+
+
+def both_standard_errors(
+    release: Record,
+    function: Callable[[Vector, Matrix], Any],
+    columns: Sequence[str],
+    generator: np.random.Generator | None,
+) -> tuple[Array, Array]:
+    """Compute standard errors with and without the sampling error, from one simulation."""
+    found = _Moves.of(release, positions(release, columns), True, generator)
+    noise = replace(found, moves=found.moves[: found.draws])
+    return found.standard_errors(function), noise.standard_errors(function)
 
 
 def positions(release: Record, names: Sequence[str]) -> list[int]:
@@ -180,10 +210,14 @@ class _Moves:
         Effect z of each simulated error or row. The effects are scaled such that the sum of z z'
         is the error covariance.
 
+    draws : int
+        Number of simulated errors of privacy noise, which come first.
+
     """
 
     center: Vector
     moves: Array
+    draws: int
 
     @classmethod
     def of(
@@ -201,7 +235,7 @@ class _Moves:
         moves = [first_order(figures, errors.center, batch) for batch in errors.batches()]
         scaled = [np.concatenate(moves) / np.sqrt(errors.draws)]
         if sampling:
-            rows = estimate.sampling_rows(draws.spawn(1)[0])
+            rows = estimate.row_model.rows(draws.spawn(1)[0])
             size = max(1, MAX_BATCH_ENTRIES // errors.center.size)
             parts = [rows[start : start + size] for start in range(0, len(rows), size)]
             effects = [
@@ -211,7 +245,8 @@ class _Moves:
             of_rows = np.concatenate(effects)
             of_rows -= of_rows.mean(axis=0)
             scaled.append(of_rows * np.sqrt(estimate.count / len(rows)))
-        return cls(figures(errors.center[None])[0], np.concatenate(scaled))
+        center = figures(errors.center[None])[0]
+        return cls(center, np.concatenate(scaled), len(scaled[0]))
 
     def standard_errors(self, function: Callable[[Vector, Matrix], Any]) -> Array:
         """Return the standard errors of a function of the means and the covariance matrix."""
@@ -248,9 +283,12 @@ def _figures(estimate: Estimate, at: Sequence[int], matrices: Array) -> Array:
 def _set_blocks(release: Record, stack: Stack) -> None:
     """Replace the covariances of levels and flags that follow from their means.
 
-    The estimates have the same covariances (`estimate.coherent`). The errors of these covariances
-    therefore follow from the errors of the means.
+    The estimates have the same covariances (`denoise.structure`). The errors of these covariances
+    therefore follow from the errors of the means. The means of a person's rows do not have such
+    covariances.
     """
+    if release.schema.person_means:
+        return
     for column, at in positions_by_column(release.schema):
         means = stack.means[:, at]
         if isinstance(column, Categorical):

@@ -12,37 +12,59 @@ about the mean has the prior variance
     v_ab = l_a l_b (1 + [a = b]) / `PRIOR_ROWS`
 
 This is the variance of a Wishart matrix with `PRIOR_ROWS` degrees of freedom, centred at the
-estimate. Let s^2 be the variance of the noise and of the clipping bias (`denoise.clipped`). An
-error is then multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance
-l_a is at least the standard deviation of its noise (`MIN_DIRECTION_SNR`), because a smaller
-variance cannot be distinguished from 0.
+estimate. Let s^2 be the variance of the noise and of the clipping bias (`ClippingErrors`). An error
+is then multiplied by sqrt(v / (v + s^2)), as in a normal posterior distribution. The variance l_a
+is at least the standard deviation of its noise (`MIN_DIRECTION_SNR`), because a smaller variance
+cannot be distinguished from 0.
 
 With 100 or more features, the denoised estimate is much more accurate than the noise in all
 directions below the noise level. Stein's estimate gives its total squared error
 (`denoise.left_of_noise`). The errors in these directions are reduced accordingly.
+
+**Clipping.** The estimate assumes that the lost second moment has the shape of the estimate. The
+true loss can differ from this shape:
+
+- Along a single column, the loss can be larger or smaller than its fraction of T2, the total lost
+  squared norm. The standard deviation of this difference is set by `COLUMN_LOSS_RELATIVE_SD`.
+- All of T1, the total lost norm, can lie on one side of a mean, which shifts the mean.
+
+**Rounding.** dpcov rounds every encoded value to a multiple of the lattice step. If the rows are
+neither transformed nor weighted, all bounds, midpoints and levels of the schema are such multiples.
+They also are multiples if `Standardized` transforms each column on its own. dpcov then sums these
+values exactly (docs/proofs/release.md 2). Other values are rounded to the nearest multiple. A
+column with few different values then has a similar rounding error in every row.
+
+**Sampling.** Simulated rows with the estimated means and covariance replace the private rows.
+
+**Effects.** `Stack` contains the means and covariances of many second moments at once.
+`first_order` computes the effects of errors on statistics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import scipy
 
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import left_of_noise
-from dpcov.estimate.rounding import RoundingErrors
-from dpcov.published.kinds import NoisyCount
-from dpcov.published.record import CountEstimate
-from dpcov.rows.moment import units_per_row
+from dpcov.denoise.shrinkage import MIN_CLOSED_FORM_ORDER
+from dpcov.estimate.missing import DERIVATIVE_STEP, complete_moments
+from dpcov.published import record
+from dpcov.published.norm_histogram import COLUMN_LOSS_RELATIVE_SD
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
-    from dpcov.denoise.clipped import ClippingBias
     from dpcov.denoise.structure import Structure
+    from dpcov.published.norm_histogram import ClippingBias
     from dpcov.published.record import Record
+    from dpcov.rows.schema import Schema
 
 # Usual number of simulated errors, and the number for large matrices. 2.5% of 520 and of 120 are
 # whole numbers, so the ends of 95% intervals need no interpolation.
@@ -59,6 +81,20 @@ PRIOR_ROWS = 3.0
 # two levels of the same column to 0. The smallest variance after this change is `MIN_DIRECTION_SNR`
 # divided by `STRUCTURE_SNR_DIVISOR`. Source: not recorded.
 MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
+# Number of pseudo-rows times d^2. Source: not recorded.
+PSEUDO_ROW_ENTRIES = 5 * 10**5
+# Smallest and largest number of pseudo-rows. Source: not recorded.
+MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS = 1000, 5000
+# Factor for the sampling errors. It allows for rows that are extreme in several columns at once.
+# Source: tuned.
+SAMPLING_ERROR_FACTOR = 1.1
+# Largest variance, as a fraction of the variance that the bounds allow for the mean. With the whole
+# variance, a column would have two values only. Source: not recorded.
+MAX_VARIANCE_FRACTION = 0.99
+# Smallest distance of a mean from its bound, in widths of the bounds. Source: not recorded.
+MIN_BOUND_DISTANCE = 1e-6
+# Largest eigenvalue that counts as 0, as a fraction of the largest one. Source: not recorded.
+RANK_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +112,11 @@ class Errors:
     center : ndarray, shape (d, d)
         Estimate of the second moment, in squared units of an encoded row.
 
-    clip : ClippingBias
-        Clipping bias of the estimate.
+    back : ndarray, shape (d, d), or None
+        Matrix of the map from transformed rows to encoded rows. None if rows are not transformed.
+
+    clip : ClippingErrors
+        Errors of the clipping bias of the estimate.
 
     rounding : RoundingErrors
         Rounding errors of the estimate.
@@ -98,7 +137,8 @@ class Errors:
 
     record: Record
     center: Matrix
-    clip: ClippingBias
+    back: Matrix | None
+    clip: ClippingErrors
     rounding: RoundingErrors
     directions: Directions | None
     generator: np.random.Generator
@@ -136,6 +176,34 @@ class Errors:
             stop = min(start + size, self.draws)
             yield *self.batch(stop - start, self.generator, separate), self.sampling[start:stop]
 
+    def effects(
+        self, functions: Sequence[Callable[[Array], Array]]
+    ) -> Iterator[list[tuple[Array, Array, Array | float]]]:
+        """Yield the first-order effects of a batch of errors on several functions.
+
+        Parameters
+        ----------
+        functions : sequence of callable
+            Functions from b second moments, shape (b, d, d), to statistics, shape (b, k).
+
+        Yields
+        ------
+        list of tuple
+            Effects of the three kinds of errors of `parts`, for each function. Without sampling
+            errors, their effect is 0.
+
+        """
+        for kept, whole, sampling in self.parts():
+            sampled = sampling.shape[1:] == self.center.shape
+            yield [
+                (
+                    first_order(one, self.center, kept),
+                    first_order(one, self.center, whole),
+                    first_order(one, self.center, sampling) if sampled else 0.0,
+                )
+                for one in functions
+            ]
+
     def batch(
         self, size: int, draws: np.random.Generator, rounding_draws: np.random.Generator
     ) -> tuple[Array, Array]:
@@ -172,18 +240,14 @@ class Errors:
             noise[at, -1, -1] = self._count_error(noise[at], draws)
             more[at] = self.clip.draw_total_error(draws)
             rounding[at] = self.rounding.draw(rounding_draws)
-        whole = self.record.unmapped(noise - more) + rounding
+        whole = self._encoded(noise - more) + rounding
         if self.directions is None:
             return whole, whole
-        return self.record.unmapped(self.directions.kept(noise) - more) + rounding, whole
+        return self._encoded(self.directions.kept(noise) - more) + rounding, whole
 
-    @cached_property
-    def _count(self) -> CountEstimate | None:
-        return CountEstimate.of(self.record)
-
-    @cached_property
-    def _intercept(self) -> float:
-        return self.record.intercept()
+    def _encoded(self, errors: Array) -> Array:
+        """Convert errors of transformed rows to encoded rows."""
+        return errors if self.back is None else record.congruent(self.back, errors)
 
     def _count_error(self, noise: Matrix, draws: np.random.Generator) -> float:
         """Return the error of the row-count entry.
@@ -191,14 +255,14 @@ class Errors:
         The error is 0 if the number of rows is public. If the release has a separate noisy count,
         the error combines both counts with the weights of the best count.
         """
-        best, t = self._count, self._intercept
+        best, t = self.record.best_count, self.record.lattice.intercept_size
         if t and self.record.row_count is not None:
             return 0.0
-        noisy = self.record.find(NoisyCount)
+        noisy = self.record.noisy_count
         if best is None or noisy is None or not t:
             return float(noise[-1, -1])
         of_entry = float(noise[-1, -1]) / t**2
-        own = noisy.noise.simulate(draws) / units_per_row(self.record.schema)
+        own = noisy.noise.simulate(draws) / best.row_units
         return (best.of_corner * of_entry + (1 - best.of_corner) * own) * t**2
 
 
@@ -216,8 +280,8 @@ class Directions:
     structure : Structure or None
         Equations of the schema's levels.
 
-    clip : ClippingBias
-        Clipping bias of the estimate.
+    clip : ClippingErrors
+        Errors of the clipping bias of the estimate.
 
     center : ndarray, shape (d, d)
         Second moment of the transformed rows. Its variance is positive in all q directions.
@@ -232,14 +296,14 @@ class Directions:
 
     record: Record
     structure: Structure | None
-    clip: ClippingBias
+    clip: ClippingErrors
     center: Matrix
     values: Vector
     vectors: Matrix
 
     @classmethod
     def of(
-        cls, record: Record, structure: Structure | None, clip: ClippingBias, moment: Matrix
+        cls, record: Record, structure: Structure | None, clip: ClippingErrors, moment: Matrix
     ) -> Directions:
         """Return the directions of a second moment of the transformed rows."""
         p, law = record.lattice.features, _row_units(record)
@@ -257,6 +321,8 @@ class Directions:
 
         None if all factors are 1.
         """
+        if self.record.lattice.dimension < MIN_CLOSED_FORM_ORDER:
+            return None
         hidden = self.values <= np.median(self.values) + _row_units(self.record).detectable
         among = np.outer(hidden, hidden)
         seen = 1 - float(np.mean(among))  # fraction of the entries that shrinkage does not change
@@ -376,3 +442,529 @@ def _variances(law: MatrixLaw) -> tuple[float, float]:
     """Return the mean noise variances of a diagonal entry and of an off-diagonal entry."""
     d, diagonal = law.dimension, law.diagonal_variance
     return diagonal, (law.frobenius_squared - d * diagonal) / (d * (d - 1)) if d > 1 else diagonal
+
+
+# --- Clipping ---
+
+
+class ClippingErrors:
+    """Simulated errors of an estimated clipping bias.
+
+    Without a norm histogram, all errors are 0.
+
+    Parameters
+    ----------
+    release : Record
+        Any release.
+
+    clip : ClippingBias
+        Estimated bias.
+
+    """
+
+    def __init__(self, release: Record, clip: ClippingBias) -> None:
+        self._p, self._d = release.lattice.features, release.lattice.dimension
+        self._is_estimated = release.lengths is not None
+        self._intercept = release.lattice.intercept_size
+        self._shape, self._deviation = clip.shape, clip.squared_norm.standard_deviation
+        self._norm = math.hypot(*clip.norm)
+        self._size = COLUMN_LOSS_RELATIVE_SD * math.hypot(*clip.squared_norm)
+        # unit vectors of the table's columns among the transformed features, shape (p, p)
+        self._along = np.eye(self._p)
+        if release.linear_map is not None:
+            self._along = release.linear_map / np.linalg.norm(release.linear_map, axis=0)
+
+    def draw_total_error(self, generator: np.random.Generator) -> Matrix:
+        """Draw the difference between the true total loss and its estimate.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Difference, in the shape of the estimated bias. The sums lose nothing.
+
+        """
+        loss = np.zeros((self._d, self._d))
+        if self._is_estimated:
+            squared = self._deviation * generator.standard_normal()
+            loss[: self._p, : self._p] = squared * self._shape
+        return loss
+
+    def draw_shape_error(self, generator: np.random.Generator) -> Matrix:
+        """Draw the difference between the true bias and a bias in the shape of the moment.
+
+        Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j.
+        Along u, the second moment loses a random multiple of T2 u u', and the sums lose a random
+        multiple of T1 t u. All multiples are normal with mean 0.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray, shape (d, d)
+            Difference, for the second moment of the transformed rows.
+
+        """
+        p, missing = self._p, np.zeros((self._d, self._d))
+        if not self._is_estimated:
+            return missing
+        own, side = generator.standard_normal((2, p)) / np.sqrt(p)
+        missing[:p, :p] = self._size * (self._along * own) @ self._along.T
+        if self._d > p:
+            lost = self._intercept * self._norm * self._along @ side
+            missing[:p, -1] = missing[-1, :p] = lost
+        return missing
+
+    def variances(self, basis: Matrix) -> Matrix:
+        """Compute the variances of the entries of `draw_shape_error` between features.
+
+        Parameters
+        ----------
+        basis : ndarray, shape (p, q)
+            Orthonormal directions of the transformed features.
+
+        Returns
+        -------
+        ndarray, shape (q, q)
+            Variances of the entries in this basis.
+
+        """
+        squares = (basis.T @ self._along) ** 2
+        return np.asarray(self._size**2 / self._p * squares @ squares.T)
+
+
+# --- Rounding ---
+
+
+def keeps_declared(release: Record) -> bool:
+    """Return True if bounds, midpoints and levels are multiples of the lattice step."""
+    numbers = [release.lattice.step]
+    if release.linear_map is not None:
+        if np.any(release.linear_map != np.diag(np.diag(release.linear_map))):
+            return False
+        numbers += np.abs(np.diag(release.linear_map)).tolist()
+        if release.center is not None:
+            steps = release.center * np.diag(release.linear_map) / release.lattice.step
+            if np.any(steps != np.rint(steps)):
+                return False
+    plain = release.schema.weight is None and not isinstance(release.noise, WeightedSum)
+    return plain and all(math.frexp(number)[0] == 0.5 for number in numbers)
+
+
+def rounding(release: Record) -> Vector:
+    """Return bounds on the rounding error of each entry of a row at a declared value.
+
+    A bound is 0 if the declared values are multiples of the lattice step. Otherwise, it is half a
+    step. Old release files with a `WeightedSum` divided rows by their norms, so the bound increases
+    with the largest norm.
+
+    For n rows, consider two features with the mean squares a and b and the bounds h_i and h_j. The
+    error of their entry in the second moment is at most n (h_i sqrt(b) + h_j sqrt(a) + h_i h_j).
+
+    Parameters
+    ----------
+    release : Record
+        Any release.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Bounds for the entries of a transformed row with its intercept.
+
+    """
+    lattice = release.lattice
+    most = np.zeros(lattice.dimension)
+    if keeps_declared(release):
+        return most
+    by_length = math.sqrt(lattice.bound) / 2**20 * isinstance(release.noise, WeightedSum)
+    most[: lattice.features] = lattice.step / 2 * (1 + by_length)
+    if release.schema.weight is not None:
+        most[lattice.features :] = lattice.step / 2 * lattice.intercept_parts[0]
+    return most
+
+
+class RoundingErrors:
+    """Simulated rounding errors of a second moment, with the same error in every row.
+
+    Without an intercept, all errors are 0, because the sums of the features are unknown.
+
+    Parameters
+    ----------
+    release : Record
+        Any release.
+
+    moment : ndarray, shape (d, d)
+        Second moment of the encoded rows.
+
+    back : ndarray, shape (d, d), or None
+        Matrix of the map from transformed rows to encoded rows. None if rows are not transformed.
+
+    """
+
+    def __init__(self, release: Record, moment: Matrix, back: Matrix | None) -> None:
+        self._most = rounding(release) if release.has_intercept else np.zeros(len(moment))
+        if not self._most.any():
+            return
+        t = release.lattice.intercept_size
+        self._sums = moment[:, -1] / t
+        self._back = np.eye(len(moment)) if back is None else back
+        self._count = self._sums[-1] / t
+
+    def draw(self, generator: np.random.Generator) -> Matrix | float:
+        """Draw an error of shape (d, d), or return 0 if there are no rounding errors."""
+        if not self._most.any():
+            return 0.0
+        off = self._back @ (self._most * generator.uniform(-1.0, 1.0, len(self._most)))
+        error = np.outer(off, self._sums)
+        return error + error.T + self._count * np.outer(off, off)
+
+
+# --- Sampling ---
+
+
+@dataclass(frozen=True, slots=True)
+class RowModel:
+    """Model of the private rows, which gives sampling errors.
+
+    Attributes
+    ----------
+    schema : Schema
+        Schema with p variables.
+
+    means : ndarray, shape (p,)
+        Means of the encoded variables.
+
+    covariance : ndarray, shape (p, p)
+        Positive semidefinite covariance of the encoded variables.
+
+    present : tuple of ndarray, shapes (p,) and (p, p), or None
+        Fractions of rows that have each variable, and the covariance of having two variables. None
+        if no cells can be missing.
+
+    intercept : float
+        Intercept of the encoded rows.
+
+    count : float
+        Number of rows of the table.
+
+    """
+
+    schema: Schema
+    means: Vector
+    covariance: Matrix
+    present: tuple[Vector, Matrix] | None
+    intercept: float
+    count: float
+
+    def rows(self, generator: np.random.Generator) -> Matrix:
+        """Simulate m encoded rows with intercept, shape (m, d)."""
+        rows = simulated_rows(self.schema, self.means, self.covariance, self.present, generator)
+        return np.column_stack([rows, np.full(len(rows), self.intercept)])
+
+    def errors(self, draws: int, generator: np.random.Generator) -> Array:
+        """Simulate sampling errors of the second moment.
+
+        Parameters
+        ----------
+        draws : int
+            Number of errors.
+
+        generator : numpy.random.Generator
+            Random numbers for the rows and the weights.
+
+        Returns
+        -------
+        ndarray, shape (draws, d, d)
+            Sampling errors in squared units of an encoded row.
+
+        """
+        return weighted_errors(self.rows(generator), self.count, draws, generator)
+
+
+def simulated_rows(
+    schema: Schema,
+    means: Vector,
+    covariance: Matrix,
+    present: tuple[Vector, Matrix] | None,
+    generator: np.random.Generator,
+) -> Matrix:
+    """Simulate encoded rows that stand for the private rows.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema with p variables and q features.
+
+    means : ndarray, shape (p,)
+        Means of the encoded variables.
+
+    covariance : ndarray, shape (p, p)
+        Positive semidefinite covariance of the encoded variables.
+
+    present : tuple of ndarray, shapes (p,) and (p, p), or None
+        Fractions of rows that have each variable, and the covariance of having two variables. None
+        if no cells can be missing.
+
+    generator : numpy.random.Generator
+        Random numbers for the rows.
+
+    Returns
+    -------
+    ndarray, shape (m, q)
+        Encoded features, which include the missingness indicators.
+
+    """
+    numeric = schema.encoded_columns
+    low = np.array([-1.0 if one.name in numeric else 0.0 for one in schema.variables])
+    means, q = np.clip(means, low, 1.0), len(schema.features)
+    size = PSEUDO_ROW_ENTRIES // (q + 1) ** 2
+    count = max(int(np.clip(size, MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS)), 4 * q)
+    rows = means + pseudo_rows(means, covariance, low, count, generator)
+    return rows if present is None else _with_missing_cells(schema, rows, *present, generator)
+
+
+def _with_missing_cells(
+    schema: Schema, rows: Matrix, shares: Vector, together: Matrix, generator: np.random.Generator
+) -> Matrix:
+    """Remove cells at random, as often as cells are missing in the release.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema with columns in which cells may be missing.
+
+    rows : ndarray, shape (m, p)
+        Encoded rows without missing cells.
+
+    shares : ndarray, shape (p,)
+        Fractions of rows that have each variable.
+
+    together : ndarray, shape (p, p)
+        Positive semidefinite covariance of having two variables.
+
+    generator : numpy.random.Generator
+        Random numbers for the missing cells.
+
+    Returns
+    -------
+    ndarray, shape (m, q)
+        Encoded features, which include the missingness indicators.
+
+    """
+    zeros = np.zeros(len(shares))
+    present = shares + pseudo_rows(shares, together, zeros, len(rows), generator)
+    variables = {feature.column: j for j, feature in enumerate(schema.variables)}
+    found, at = np.empty((len(rows), len(schema.features))), iter(range(len(shares)))
+    for j, feature in enumerate(schema.features):
+        if feature.variable:
+            k = next(at)
+            found[:, j] = rows[:, k] * present[:, k]
+        else:
+            found[:, j] = 1 - present[:, variables[feature.column]]
+    return found
+
+
+def weighted_errors(
+    rows: Matrix, count: float, draws: int, generator: np.random.Generator
+) -> Array:
+    """Simulate sampling errors of the second moment of independent rows.
+
+    An error is the sum of g w w' over simulated rows w, with normal weights g of mean 0. The rows
+    are scaled so that the sum has the covariance of a sum over all rows of the table.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, d)
+        Simulated encoded rows with their intercept.
+
+    count : float
+        Number of rows of the table.
+
+    draws : int
+        Number of errors.
+
+    generator : numpy.random.Generator
+        Random numbers for the weights.
+
+    Returns
+    -------
+    ndarray, shape (draws, d, d)
+        Sampling errors in squared units of an encoded row.
+
+    """
+    rows = rows * (count / len(rows)) ** 0.25
+    weights = generator.standard_normal((draws, len(rows)))
+    weights -= weights.mean(axis=1, keepdims=True)
+    weights *= SAMPLING_ERROR_FACTOR
+    d = rows.shape[1]
+    errors = np.empty((draws, d, d))
+    for j in range(d):
+        products = weights @ (rows[:, : j + 1] * rows[:, [j]])
+        errors[:, j, : j + 1] = errors[:, : j + 1, j] = products
+    return errors
+
+
+def pseudo_rows(
+    means: Vector, covariance: Matrix, low: Vector, count: int, generator: np.random.Generator
+) -> Matrix:
+    """Simulate deviations of rows from their means, with exactly the given covariance.
+
+    The sampling error of a variance depends on the kurtosis. A second moment does not contain the
+    kurtosis, but the bounds limit it. A variable with a large variance and a mean near a bound must
+    have a long tail.
+
+    Each feature therefore has a beta distribution on [low, 1] with the given mean and variance. At
+    the largest variance, this distribution has only two values, as an indicator has. A Gaussian
+    copula joins the features. A linear map then makes the covariance exact.
+
+    Parameters
+    ----------
+    means : ndarray, shape (p,)
+        Means of the features.
+
+    covariance : ndarray, shape (p, p)
+        Positive semidefinite covariance.
+
+    low : ndarray, shape (p,)
+        Smallest possible values of the features. The largest possible value is 1.
+
+    count : int
+        Number of rows, at least p.
+
+    generator : numpy.random.Generator
+        Random numbers for the copula.
+
+    Returns
+    -------
+    ndarray, shape (count, p)
+        Rows minus their means.
+
+    """
+    deviations = np.sqrt(np.diag(covariance))
+    varies = deviations > 0
+    divisor = np.where(varies, deviations, 1.0)
+    correlation = covariance / np.outer(divisor, divisor)
+    normals = generator.standard_normal((count, len(means))) @ _root(correlation)
+    ranks = normals.argsort(axis=0).argsort(axis=0)
+    chances = (np.arange(count) + 0.5) / count
+    width = 1 - low
+    shares = np.clip((means - low) / width, MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE)
+    possible = shares * (1 - shares)
+    variances = np.clip(
+        (deviations / width) ** 2, MIN_BOUND_DISTANCE**2, MAX_VARIANCE_FRACTION * possible
+    )
+    weights = possible / variances - 1
+    rows = np.empty((count, len(means)))
+    for j, (share, weight) in enumerate(zip(shares, weights, strict=True)):
+        quantiles = scipy.special.betaincinv(share * weight, (1 - share) * weight, chances)
+        quantiles = quantiles - quantiles.mean()
+        rows[:, j] = (quantiles / max(float(quantiles.std()), MIN_BOUND_DISTANCE**2))[ranks[:, j]]
+    return _with_covariance(rows, correlation) * deviations
+
+
+def _with_covariance(rows: Matrix, covariance: Matrix) -> Matrix:
+    """Transform rows to a given covariance with the smallest mean squared change.
+
+    Let E be the covariance of the rows and C the given covariance. The transformation is the matrix
+    E^-1/2 (E^1/2 C E^1/2)^1/2 E^-1/2. It is the optimal transport map between centred normal
+    distributions.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (m, p)
+        Centred rows.
+
+    covariance : ndarray, shape (p, p)
+        Covariance of the result.
+
+    Returns
+    -------
+    ndarray, shape (m, p)
+        Transformed rows.
+
+    """
+    root = _root(rows.T @ rows / len(rows))
+    inverse = np.linalg.pinv(root, rcond=np.sqrt(RANK_TOLERANCE), hermitian=True)
+    return rows @ inverse @ _root(root @ covariance @ root) @ inverse
+
+
+def _root(matrix: Matrix) -> Matrix:
+    """Return the symmetric square root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+# --- Means and covariances of many second moments ---
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Means and covariances of encoded features for each of b second moments.
+
+    A mean or covariance is NaN if the estimated number of rows with its values is not positive.
+
+    Attributes
+    ----------
+    means : ndarray, shape (b, p)
+        Means of the features.
+
+    covariances : ndarray, shape (b, p, p)
+        Covariances of the features.
+
+    """
+
+    means: Array
+    covariances: Array
+
+    @classmethod
+    def of(cls, release: Record, matrices: Array) -> Self:
+        if not release.has_intercept:
+            record.refuse(record.NO_INTERCEPT)
+        t = release.lattice.intercept_size
+        if release.schema.missing_columns:
+            matrices = complete_moments(release.schema, matrices, t)
+        counts = matrices[:, -1, -1] / t**2
+        counts = np.where(counts > 0, counts, np.nan)
+        means = matrices[:, :-1, -1] / (t * counts[:, None])
+        second = matrices[:, :-1, :-1] / counts[:, None, None]
+        return cls(means, second - means[:, :, None] * means[:, None, :])
+
+    def correlations(self) -> Array:
+        """Return the (b, p, p) correlations, with NaN if a variance is not positive."""
+        variances = np.diagonal(self.covariances, axis1=1, axis2=2)
+        deviations = np.sqrt(np.where(variances > 0, variances, np.nan))
+        correlations: Array = self.covariances / (deviations[:, :, None] * deviations[:, None, :])
+        at = np.arange(variances.shape[1])
+        correlations[:, at, at] = 1.0
+        return correlations
+
+
+def first_order(values: Callable[[Array], Array], center: Array, errors: Array) -> Array:
+    """Return the first-order effects of errors of a second moment on statistics.
+
+    Parameters
+    ----------
+    values : callable
+        Function from b second moments, shape (b, d, d), to their statistics, shape (b, ...).
+
+    center : ndarray, shape (d, d)
+        Second moment without errors.
+
+    errors : ndarray, shape (b, d, d)
+        Errors of the second moment.
+
+    Returns
+    -------
+    ndarray, shape (b, ...)
+        Derivatives of the statistics in the direction of each error, by central differences.
+
+    """
+    after, before = (values(center + side * DERIVATIVE_STEP * errors) for side in (1, -1))
+    return np.asarray((after - before) / (2 * DERIVATIVE_STEP))

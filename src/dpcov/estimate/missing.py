@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.samplers.weighted import WeightedSum
-from dpcov.published import record
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Integers, Matrix, Vector
@@ -44,11 +43,6 @@ MIN_ROW_COUNT_SNR = 5.0
 DERIVATIVE_STEP = 1e-3
 # Smallest divisor, in place of 0. It is far below every variance of encoded rows.
 MIN_DIVISOR = 1e-300
-
-
-def has_gaps(schema: Schema) -> bool:
-    """Return True if some columns use means and covariances of the available cells."""
-    return bool(schema.missing_columns)
 
 
 def complete_moments(
@@ -80,7 +74,7 @@ def complete_moments(
         Second moments of the variables and the intercept.
 
     """
-    if not has_gaps(schema):
+    if not schema.missing_columns:
         return moments
     rows, sums, products = _pairs(schema, moments, t)
     n, p = moments[..., -1:, -1:] / t**2, len(schema.variables)
@@ -226,7 +220,7 @@ def least_rows(release: Record) -> float:
         Number of rows, at least 1.
 
     """
-    law, sums = release.noise, record.sums_of(release)
+    law, sums = release.noise, release.sums_alone
     if law is not None:
         variance = law.diagonal_variance
     elif sums is not None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from dpcov.denoise import Method, denoise, second_moment
-from dpcov.denoise.clipped import ClippingBias
+from dpcov.estimate.errors import ClippingErrors
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
+from dpcov.published.norm_histogram import ClippingBias
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -43,11 +44,14 @@ def repeated_releases(release: R, generator: np.random.Generator) -> Iterator[R]
     whole = release.mapped(second_moment(release))
     clip = ClippingBias(release, whole)
     units = (whole - clip.expected()) / release.lattice.step**2
+    errors = ClippingErrors(release, clip)
     while True:
-        yield _simulated(release, units, clip, generator)
+        yield _simulated(release, units, errors, generator)
 
 
-def _simulated(release: R, units: Matrix, clip: ClippingBias, generator: np.random.Generator) -> R:
+def _simulated(
+    release: R, units: Matrix, errors: ClippingErrors, generator: np.random.Generator
+) -> R:
     """Simulate one release.
 
     Parameters
@@ -58,8 +62,8 @@ def _simulated(release: R, units: Matrix, clip: ClippingBias, generator: np.rand
     units : ndarray, shape (d, d)
         Second moment of the transformed rows, in squared lattice steps.
 
-    clip : ClippingBias
-        Clipping bias of the release.
+    errors : ClippingErrors
+        Errors of the clipping bias of the release.
 
     generator : numpy.random.Generator
         Random numbers for the noise.
@@ -81,7 +85,7 @@ def _simulated(release: R, units: Matrix, clip: ClippingBias, generator: np.rand
         rows = release.count() * units_per_row(release.schema)
         value = round(rows + count.noise.simulate(generator))
         again = again.with_published("count", replace(count, value=value))
-    lost = clip.draw_shape_error(generator) + clip.draw_total_error(generator)
+    lost = errors.draw_shape_error(generator) + errors.draw_total_error(generator)
     drawn = units - lost / release.lattice.step**2 + matrix.noise.simulate(generator)
     integers = np.rint(drawn * 2.0**-matrix.shift).astype(np.int64)
     again = again.with_published("matrix", replace(matrix, units=integers))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.estimate.errors import Errors
-from dpcov.published.record import sums_of
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
@@ -76,7 +75,7 @@ class SumsErrors(Errors):
 
     def _error(self, draws: np.random.Generator, rounding_draws: np.random.Generator) -> Matrix:
         """Draw an error of the noise and of rounding, shape (d, d)."""
-        p, sums = self.record.lattice.features, sums_of(self.record)
+        p, sums = self.record.lattice.features, self.record.sums_alone
         assert sums is not None  # noqa: S101  for type checkers; the estimate has checked it
         drawn = [sums.noise.simulate(draws) for _ in range(2 * p + 1)]
         noise = np.array(drawn) * self.record.lattice.step**2

@@ -12,8 +12,8 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
 from dpcov.analysis.features import new_rows
+from dpcov.analysis.intervals import NO_SIGNAL_MESSAGE
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Count, check

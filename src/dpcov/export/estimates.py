@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.intervals import several_intervals, shown_unasked
+from dpcov.analysis.intervals import (
+    Correlations,
+    Covariances,
+    Means,
+    Variances,
+    several_intervals,
+    shown_unasked,
+)
 from dpcov.analysis.noise_warnings import noise_warnings
-from dpcov.analysis.statistics import Correlations, Covariances, Means, Variances
 from dpcov.errors import NotReleasedError
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.error_covariance import MAX_FIGURES, figure_names, positions
 from dpcov.published import record
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent
 from dpcov.report.documents import caveats
 from dpcov.rows.schema import Categorical
 
@@ -77,14 +82,14 @@ class Estimates:
     @cached_property
     def means(self) -> Vector | None:
         """Means, shape (p,), or None if the release contains no means."""
-        if record.means_reason(self.release) is not None:
+        if self.release.reasons.means is not None:
             return None
         return self.release.mean()[self._at]
 
     @cached_property
     def variances(self) -> Vector | None:
         """Variances, shape (p,), or None if the release contains no variances."""
-        if record.means_reason(self.release) is not None:
+        if self.release.reasons.means is not None:
             return None
         return self.release.variance()[self._at]
 
@@ -112,7 +117,7 @@ class Estimates:
     @cached_property
     def has_errors(self) -> bool:
         """True if the export contains the error covariance."""
-        known = record.law_reason(self.release) is None and self.release.not_released is None
+        known = self.release.reasons.law is None and self.release.not_released is None
         return known and len(self.figures) <= MAX_FIGURES
 
     def errors(self, *, sampling: bool) -> Matrix:
@@ -157,7 +162,7 @@ class Estimates:
         found = [*caveats(release), *advisories(release), *noise_warnings(release)]
         found += [one for one in (release.not_released, dependent(release)) if one]
         found += Estimate.of(release).assumptions
-        if release.not_released is None and (reason := record.law_reason(release)):
+        if release.not_released is None and (reason := release.reasons.law):
             found.append(reason)
         if len(self.figures) > MAX_FIGURES:
             found.append(TOO_MANY_COLUMNS.format(len(self.figures)))
@@ -166,7 +171,7 @@ class Estimates:
     def require_covariance(self) -> None:
         """Raise `NotReleasedError` if there are no covariances or their errors are unknown."""
         record.refuse(self.release.not_released)
-        record.refuse(record.law_reason(self.release))
+        record.refuse(self.release.reasons.law)
         if not self.has_errors:
             raise NotReleasedError(TOO_MANY_COLUMNS.format(len(self.figures)))
 

@@ -13,17 +13,22 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Above0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.denoise.clipped import COLUMN_LOSS_RELATIVE_SD
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.radius_losses import squared_norm_losses
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
-from dpcov.published.norm_histogram import BINS_PER_OCTAVE, NormHistogram, bin_upper_ends
+from dpcov.published.norm_histogram import (
+    BINS_PER_OCTAVE,
+    COLUMN_LOSS_RELATIVE_SD,
+    NormHistogram,
+    bin_upper_ends,
+)
 from dpcov.rows.moment import UNITS, max_transformed_norm, power_above
 from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 
@@ -467,13 +472,13 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     """Return the clipping radius with the smallest predicted error of an entry.
 
     The error has two parts: the noise of the entry and the clipping bias, multiplied by `weight`.
-    The norm histogram estimates the total bias. `denoise.clipped` describes how the total bias
-    spreads over the entries.
+    `mechanisms.radius_losses` estimates the total bias, and `estimate.errors` describes how the
+    total bias spreads over the entries.
     """
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # for a radius of 1
     steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
     squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
-    taken = lengths.squared_norm_losses(np.sqrt(squares))
+    taken = squared_norm_losses(lengths, np.sqrt(squares))
     errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 

@@ -8,11 +8,18 @@ This module estimates the clipping bias in two parts:
 
 - Detectable rows. The counts are used as they are, up to the last octave above the noise level.
 - Undetectable tail. Beyond the last detectable octave, the counts are extrapolated. Each candidate
-  tail is the tail of a Weibull distribution: a power of the squared norm is exponentially
-  distributed. The power 0 stands for a power law. The noisy counts weight the candidates.
+  tail falls from bin to bin like the tail of a Weibull distribution: a power of the squared norm is
+  exponentially distributed. The power 0 stands for a power law. The weight of a candidate depends
+  on how it fits the noisy counts on both sides of the last detectable octave. The tails of bounded
+  or normal columns fall faster and faster, and the detectable counts show this already.
 
 The histogram cannot detect a few rows that lie far beyond all the others. The histogram can detect
 rows with a rare category, because many rows share the category.
+
+The histogram does not show the directions of the loss. `ClippingBias` assumes that the lost second
+moment has the shape of the estimated centered second moment. The true loss can differ from this
+shape (`estimate.errors.ClippingErrors`). The mechanism uses the same model when it chooses the
+clipping radius.
 
 Terms: a *norm* is the Euclidean norm of a transformed row. An *octave* is a range of squared norms
 whose upper end is twice its lower end.
@@ -23,18 +30,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+import scipy  # its modules are imported at their first use, because importing them takes long
 from scipy.special import ndtr
 
-from dpcov.published.tails import quantile_of_sum
+from dpcov.core.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.core.arrays import Array, Matrix, Vector
+    from dpcov.core.arrays import Array, Booleans, Matrix, Vector
     from dpcov.core.samplers import ScalarLaw
+    from dpcov.rows.moment import Lattice
 
 # "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
 
@@ -58,31 +67,66 @@ FALSE_ALARM_ADJACENT = 5e-4  # for an octave next to a detectable octave
 FALSE_ALARM_DISTANT = 1e-5  # for any other octave
 
 # --- Candidate tails ---
-# A candidate tail has a ratio r and a power k. The first undetectable octave has r times as many
-# rows as the octave before it. From one octave to the next, r becomes r^(2^k).
+# A candidate tail has a fall f and a power k. The fall is the logarithm of the ratio of two
+# neighbouring counts, at the end of the last detectable bin. From one bin to the next, it grows by
+# the factor 2^(k / 2). The falls between earlier bins are smaller by the same factor.
+# "Tuned" is here: the best logarithmic score of the losses over 11 tables with light and heavy
+# tails, at epsilon 0.3, 1 and 3.
 
-# Ratios r, dimensionless, shape (18,). Source: tuned.
-TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
-# Powers k of the squared norm, dimensionless, shape (5,). With k = 0 the tail is a power law. With
-# k = 0.5 the norm is exponentially distributed. k = 1 belongs to normal columns. Source: tuned.
-TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-# Relative prior weight of each power, shape (5,). The weight of the power law equals the next two
-# weights together. Source: tuned.
-TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
-# Largest ratio r of a power law. With r >= 1/2, only the bounds of the columns keep the mean
-# squared norm finite. Source: tuned.
+# Falls f, dimensionless, shape (32,). Source: tuned.
+TAIL_FALLS = np.geomspace(0.18, 4.0, 32)
+# Powers k of the squared norm, dimensionless, shape (4,). With k = 0 the tail is a power law. With
+# k = 0.5 the norm is exponentially distributed. k = 1 belongs to normal columns, and 1.5 to bounded
+# columns. Source: tuned.
+TAIL_POWERS = np.array([0.0, 0.5, 1.0, 1.5])
+# Largest ratio of the counts of two octaves of a power law. With 1/2 or more, only the bounds of
+# the columns keep the mean squared norm finite. Source: tuned.
 MAX_POWER_LAW_RATIO = 0.65
-# Relative distance of a true octave count from a candidate tail, as a standard deviation.
+# Relative distance of a true bin count from a candidate tail, as a standard deviation.
 # Source: tuned.
-TAIL_MODEL_RELATIVE_SD = 0.5
+TAIL_MODEL_RELATIVE_SD = 0.15
+# Distance of the logarithm of the ratio of two detectable octaves from a candidate tail, as a
+# standard deviation. Source: tuned.
+OCTAVE_RATIO_LOG_SD = 0.5
+# Number of octaves before the last detectable octave that a candidate tail is compared with.
+# Source: tuned.
+EARLIER_OCTAVES = 2
+
+# --- Clipping bias ---
+
+# Standard deviation of the loss along one of p columns, in units of T2 / sqrt(p). With this value,
+# the stated errors of correlations equal the true errors in the geometric mean. Source: tuned on
+# the part `tune` of benchmarks/tables.toml (`make bench NAME=calibration`).
+COLUMN_LOSS_RELATIVE_SD = 0.4
+# dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
+# with a probability above the second constant. Source of both: tuned on the part `tune` of
+# benchmarks/tables.toml.
+MAX_HIDDEN_VARIANCE_FRACTION, MAX_HIDDEN_VARIANCE_PROBABILITY = 0.2, 0.25
+# Fraction of a second moment. A smaller centered second moment is a rounding error and has no
+# direction. Source: not recorded.
+MOMENT_ROUNDING_FRACTION = 1e-12
 
 # --- Numerical constants ---
 
 # Normal quantile of a two-sided 95% interval.
 Z_95 = 1.96
-# Positions within a bin, as fractions of its width, shape (5,). A row can lie anywhere in its bin,
+# Quantiles of the position of a row within its bin, shape (5,). A row can lie anywhere in its bin,
 # so averages over a bin are averages over these positions.
 BIN_NODES = (np.arange(5) + 0.5) / 5
+# Smallest weight, as a fraction of the largest weight. Smaller weights are raised to this value,
+# which can only raise the bound. Source: not recorded.
+MIN_RELATIVE_WEIGHT = 1e-100
+# Relative rounding error of the partial fractions. If this error is too large for alpha, only the
+# Chernoff bound is used. Source: not recorded.
+PARTIAL_FRACTION_ERROR = 1e-12
+# Number of steps of the golden-section search for the best s. They shorten the interval of s by a
+# factor of 2e8. The error of the least value is then of the order of 1e-17, because the bound is
+# flat near its minimum.
+GOLDEN_SECTION_STEPS = 40
+# Limits of the fall within a bin. Beyond them, all rows lie at one end of the bin.
+MIN_FALL, MAX_FALL = -6.0, 12.0
+MIN_FALL_SIZE = 1e-9  # Smaller falls would divide by 0.
+MIN_TAIL_COUNT = 1e-3  # Smallest expected count of a bin whose logarithm is computed.
 
 
 def bin_upper_ends(typical_norm: float, norm_bound: float) -> Vector:
@@ -158,7 +202,7 @@ class NormHistogram:
 
         In this case, the histogram does not show whether rows were clipped.
         """
-        counts, standard_deviation = self._octaves
+        counts, standard_deviation = self.octaves
         return bool(counts.max() <= MIN_PEAK_SNR * standard_deviation)
 
     def squared_norm_loss(self, radius: float) -> ClippingLoss:
@@ -175,26 +219,7 @@ class NormHistogram:
             Loss in units of a squared norm.
 
         """
-        return self._loss(_squared_norm_excess(radius))
-
-    def squared_norm_losses(self, radii: Vector) -> Vector:
-        """Estimate the loss from clipping squared norms, for several clipping radii at once.
-
-        Each result is the root mean square of the loss that `squared_norm_loss` estimates.
-
-        Parameters
-        ----------
-        radii : ndarray, shape (r,)
-            Clipping radii, as norms of transformed rows.
-
-        Returns
-        -------
-        ndarray, shape (r,)
-            Root mean square losses, in units of a squared norm.
-
-        """
-        excess = _squared_norm_excess(radii[:, None, None])
-        return np.hypot(*self._losses(*self._excess_by_bin(excess)))
+        return self._loss(squared_norm_excess(radius))
 
     def norm_loss(self, radius: float) -> ClippingLoss:
         """Estimate what clipping removes from the sum of norms.
@@ -216,8 +241,8 @@ class NormHistogram:
         """Compute upper confidence bounds on both losses, without a model of the tail.
 
         The bounds place every row at the upper end of its bin. The noise in the counts is then the
-        only source of randomness. Its quantile is computed by `dpcov.published.tails`, because a
-        normal quantile is too small for Laplace noise.
+        only source of randomness. Its quantile is computed by `quantile_of_sum`, because a normal
+        quantile is too small for Laplace noise.
 
         Parameters
         ----------
@@ -242,7 +267,7 @@ class NormHistogram:
             margin = quantile_of_sum(self.noise, worst, confidence)
             return max(0.0, float(np.array(self.counts) @ worst) + margin)
 
-        return bound(_squared_norm_excess(radius)), bound(_norm_excess(radius))
+        return bound(squared_norm_excess(radius)), bound(_norm_excess(radius))
 
     def tail_loss_probability(self, radius: float, threshold: float) -> float:
         """Estimate the probability that the undetectable tail loses more than a threshold.
@@ -273,8 +298,9 @@ class NormHistogram:
         can_hide_a_row = self.noise.upper_quantile(FALSE_ALARM_ADJACENT) >= 1
         if self.below_noise_level or (only_first_octave and can_hide_a_row):
             return 1.0
-        mean_excess, _ = self._excess_by_bin(_squared_norm_excess(radius))
-        return float(tail.weights @ (tail.undetectable @ mean_excess > threshold))
+        mean_excess, _ = self._excess_by_bin(squared_norm_excess(radius), tail.falls)
+        losses = np.sum(tail.undetectable * mean_excess, axis=1)
+        return float(tail.weights @ (losses > threshold))
 
     def squared_norm_quantiles(self, count: int) -> Vector:
         """Return quantiles of the estimated distribution of the squared norms.
@@ -323,54 +349,40 @@ class NormHistogram:
             Loss in the units of the excess.
 
         """
-        mean, sd = self._excess_by_bin(excess)
-        estimates, deviations = self._losses(mean[None], sd[None])
-        return ClippingLoss(float(estimates[0]), float(deviations[0]))
-
-    def _losses(self, mean_excess: Matrix, sd_excess: Matrix) -> tuple[Vector, Vector]:
-        """Estimate the losses of all rows for r clipping radii, as `_loss` does for one radius.
-
-        Parameters
-        ----------
-        mean_excess, sd_excess : ndarray, shape (r, m)
-            Mean and standard deviation of the loss of a row in each bin, for each radius.
-
-        Returns
-        -------
-        estimates, standard_deviations : ndarray, shape (r,)
-            Estimated losses and their standard deviations, in the units of the excess.
-
-        """
         tail = self._tail
-        candidates = mean_excess @ tail.undetectable.T
-        order = np.argsort(candidates, axis=1)
-        cumulative_weights = np.cumsum(tail.weights[order], axis=1)
-        places = [(cumulative_weights < part).sum(axis=1) for part in (0.5, float(ndtr(Z_95)))]
-        ordered = np.take_along_axis(candidates, order, axis=1)
-        median, upper = np.take_along_axis(ordered, np.transpose(places), axis=1).T
-        spread = (candidates - median[:, None]) ** 2 @ tail.weights
-        variance = np.maximum(spread, ((upper - median) / Z_95) ** 2)
-        variance += (mean_excess**2 + sd_excess**2) @ (tail.weights @ tail.undetectable)
-        noise_variance = self.noise.standard_deviation**2
-        variance += noise_variance * np.sum(mean_excess[:, : tail.detectable_bins] ** 2, axis=1)
-        variance += np.sum((tail.detectable * sd_excess) ** 2, axis=1)
-        estimates, deviations = mean_excess @ tail.detectable + median, np.sqrt(variance)
+        seen, seen_sd = self._excess_by_bin(excess, tail.detectable_falls)
+        mean, sd = self._excess_by_bin(excess, tail.falls)
+        candidates = np.sum(tail.undetectable * mean, axis=1)
+        median, upper = _weighted_quantiles(candidates, tail.weights, (0.5, float(ndtr(Z_95))))
+        spread = float((candidates - median) ** 2 @ tail.weights)
+        variance = max(spread, ((upper - median) / Z_95) ** 2)
+        variance += tail.weights @ np.sum(tail.undetectable * (mean**2 + sd**2), axis=1)
+        variance += self.noise.standard_deviation**2 * np.sum(seen[: tail.detectable_bins] ** 2)
+        variance += np.sum((tail.detectable * seen_sd) ** 2)
+        estimate, deviation = float(seen @ tail.detectable) + median, math.sqrt(variance)
         if self.below_noise_level:
-            return np.zeros_like(estimates), np.hypot(estimates, deviations)
-        return estimates, deviations
+            return ClippingLoss(0.0, math.hypot(estimate, deviation))
+        return ClippingLoss(estimate, deviation)
 
-    def _excess_by_bin(self, excess: Callable[[Matrix], Matrix]) -> tuple[Vector, Vector]:
+    def _excess_by_bin(
+        self, excess: Callable[[Matrix], Matrix], falls: Array
+    ) -> tuple[Array, Array]:
         """Compute the mean and the standard deviation of an excess over each bin.
+
+        Within a bin, the density of the logarithm of the squared norm falls at a constant rate.
 
         Parameters
         ----------
         excess : callable
             Function from squared norms to the losses of such rows, of the same shape.
 
+        falls : ndarray, shape (..., m)
+            Falls of the density from the lower end to the upper end of each bin.
+
         Returns
         -------
         mean : ndarray, shape (..., m)
-            Mean loss of a row in each bin. With several radii, they are the first axis.
+            Mean loss of a row in each bin.
 
         standard_deviation : ndarray, shape (..., m)
             Standard deviation of the loss within each bin.
@@ -378,28 +390,33 @@ class NormHistogram:
         """
         upper_ends = np.array(self.upper_ends)
         lower_ends = np.append(0.0, upper_ends[:-1])
-        values = excess(lower_ends + np.outer(BIN_NODES, upper_ends - lower_ends))
-        return values.mean(axis=-2), values.std(axis=-2)
+        falls = np.clip(falls, MIN_FALL, MAX_FALL)
+        falls = np.where(np.abs(falls) < MIN_FALL_SIZE, MIN_FALL_SIZE, falls)
+        nodes = BIN_NODES.reshape(-1, *[1] * falls.ndim)
+        logs = -np.log1p(nodes * np.expm1(-falls)) / falls  # from 0 to 1 within a bin
+        places = np.expm1(logs * math.log(2) / BINS_PER_OCTAVE) / (2 ** (1 / BINS_PER_OCTAVE) - 1)
+        values = excess(lower_ends + places * (upper_ends - lower_ends))
+        return values.mean(axis=0), values.std(axis=0)
 
     @property
-    def _octaves(self) -> tuple[Vector, float]:
+    def octaves(self) -> tuple[Vector, float]:
         """Noisy counts by octave, and the standard deviation of the noise in each count.
 
         The last octave ends with the last bin. The first octave can lack bins; its count then has
         less noise.
         """
-        counts = np.append(np.zeros(self._missing_bins), self.counts)
+        counts = np.append(np.zeros(self.missing_bins), self.counts)
         standard_deviation = self.noise.standard_deviation * math.sqrt(BINS_PER_OCTAVE)
         return counts.reshape(-1, BINS_PER_OCTAVE).sum(axis=1), standard_deviation
 
     @property
-    def _missing_bins(self) -> int:
+    def missing_bins(self) -> int:
         """Number of bins that the first octave lacks."""
         return -len(self.counts) % BINS_PER_OCTAVE
 
-    @cached_property
-    def _tail(self) -> _Tail:
-        """Detectable counts, and candidate counts of the undetectable tail.
+    @property
+    def detectable(self) -> tuple[int, int, Booleans]:
+        """Positions of the last detectable octave and of the fullest octave, and the octaves above.
 
         The last detectable octave is the farther of two octaves:
 
@@ -407,15 +424,10 @@ class NormHistogram:
           the fullest octave.
         - The last octave above the distant noise threshold.
 
-        All octaves up to it count as detectable.
-
-        The weight of a candidate tail depends on two comparisons with the noisy counts:
-
-        - The counts beyond the last detectable octave.
-        - The ratio of the last two detectable octaves. This comparison is skipped if the last
-          octave is the fullest one, or if the other octave is below the adjacent threshold.
+        All octaves up to it count as detectable. The third part is an array of shape (o,), which is
+        True for the octaves above the adjacent noise threshold.
         """
-        counts, standard_deviation = self._octaves
+        counts, _ = self.octaves
         adjacent, distant = (
             math.sqrt(BINS_PER_OCTAVE) * self.noise.upper_quantile(probability)
             for probability in (FALSE_ALARM_ADJACENT, FALSE_ALARM_DISTANT)
@@ -424,34 +436,111 @@ class NormHistogram:
         last = peak = int(np.argmax(counts))
         while last + 1 < len(counts) and above_adjacent[last + 1]:
             last += 1
-        last = max([last, *np.flatnonzero(counts > distant)])
-        powers, ratios = (
-            grid.ravel() for grid in np.meshgrid(TAIL_POWERS, TAIL_RATIOS, indexing="ij")
+        return max([last, *np.flatnonzero(counts > distant).tolist()]), peak, above_adjacent
+
+    @cached_property
+    def _tail(self) -> _Tail:
+        """Detectable counts, and candidate counts of the undetectable tail.
+
+        Every candidate tail has as many rows in the last detectable octave as the noisy counts.
+        The weight of a candidate depends on three comparisons with the noisy counts:
+
+        - The counts beyond the last detectable octave.
+        - The two counts within the last detectable octave. This comparison is skipped if the last
+          octave is the fullest one, or if the second count is not the smaller one.
+        - The ratios of the last detectable octaves (`_earlier_log_weights`).
+        """
+        (octaves, _), (last, peak, _) = self.octaves, self.detectable
+        counts, variance = np.array(self.counts, float), self.noise.standard_deviation**2
+        first = BINS_PER_OCTAVE * (last + 1) - self.missing_bins  # first undetectable bin
+        powers, falls = (
+            grid.ravel() for grid in np.meshgrid(TAIL_POWERS, TAIL_FALLS, indexing="ij")
         )
-        prior_weights = np.repeat(TAIL_PRIOR_WEIGHTS, len(TAIL_RATIOS))
-        excluded = (powers == 0) & (ratios > MAX_POWER_LAW_RATIO)
-        log_weights = np.where(excluded, -np.inf, np.log(prior_weights))
-        rows = np.full(len(ratios), max(counts[last], 0.0))
-        if last > peak and above_adjacent[last - 1]:
-            expected = rows / ratios
-            noise_variance = standard_deviation**2 * (1 + ratios**-2)
-            variance = noise_variance + (TAIL_MODEL_RELATIVE_SD * expected) ** 2
-            log_weights += _log_normal_density(counts[last - 1] - expected, variance)
-        detectable_bins = BINS_PER_OCTAVE * (last + 1) - self._missing_bins
-        undetectable = np.zeros((len(ratios), len(self.counts)))
-        for octave in range(last + 1, len(counts)):
-            rows = rows * ratios
-            ratios = ratios ** (2**powers)
-            log_weights += _log_normal_density(counts[octave] - rows, standard_deviation**2 + rows)
-            # Within an octave, the counts fall by the same factor from bin to bin.
-            falling = ratios[:, None] ** (np.arange(BINS_PER_OCTAVE) / BINS_PER_OCTAVE)
-            parts = falling / falling.sum(axis=1, keepdims=True)
-            first = BINS_PER_OCTAVE * octave - self._missing_bins
-            undetectable[:, first : first + BINS_PER_OCTAVE] = rows[:, None] * parts
-        detectable = np.maximum(np.array(self.counts, float), 0.0)
-        detectable[detectable_bins:] = 0.0
+        growth = 2 ** (powers / BINS_PER_OCTAVE)
+        excluded = (powers == 0) & (np.exp(-BINS_PER_OCTAVE * falls) > MAX_POWER_LAW_RATIO)
+        before = _counts_before(falls, growth)
+        log_weights = np.where(excluded, -np.inf, 0.0) + self._earlier_log_weights(before)
+        rows = max(octaves[last], 0.0) * before[:, :BINS_PER_OCTAVE]
+        if last > peak and counts[first - 2] > counts[first - 1]:
+            apart = (counts[first - 1] - counts[first - 2] - rows[:, 0] + rows[:, 1]) / 2
+            model_sd = TAIL_MODEL_RELATIVE_SD * rows.min(axis=1)
+            log_weights -= 0.5 * apart**2 / (variance / 2 + model_sd**2)
+        steps = falls[:, None] * growth[:, None] ** np.arange(len(counts) - first)
+        beyond = rows[:, :1] * np.exp(-np.cumsum(steps, axis=1))
+        variances = variance + beyond + (TAIL_MODEL_RELATIVE_SD * beyond) ** 2
+        log_weights += self._log_density(counts[first:] - beyond, variances).sum(axis=1)
         weights = np.exp(log_weights - log_weights.max())
-        return _Tail(detectable, detectable_bins, undetectable, weights / weights.sum())
+        weights /= weights.sum()
+        undetectable, within = np.zeros((2, len(falls), len(counts)))
+        undetectable[:, first:], within[:, first:] = beyond, steps * np.sqrt(growth)[:, None]
+        detectable = np.maximum(counts, 0.0)
+        detectable[first:] = 0.0
+        seen_falls = self._detectable_falls(first, weights @ undetectable)
+        return _Tail(detectable, seen_falls, first, undetectable, within, weights)
+
+    def _log_density(self, errors: Matrix, variances: Matrix) -> Matrix:
+        """Compute log densities of errors with these variances, up to a constant.
+
+        The densities are Laplace densities if the noise is. A normal density would take the larger
+        errors of Laplace noise for rows.
+        """
+        if isinstance(self.noise, ScalarLaplace):
+            return np.asarray(-np.abs(errors) * np.sqrt(2 / variances) - 0.5 * np.log(variances))
+        return log_normal_density(errors, variances)
+
+    def _earlier_log_weights(self, before: Matrix) -> Vector:
+        """Compare the ratios of the last detectable octaves with the candidate tails.
+
+        A ratio is used only if both octaves are above the adjacent noise threshold, and neither
+        lies before the fullest octave.
+
+        Parameters
+        ----------
+        before : ndarray, shape (h, BINS_PER_OCTAVE * (1 + EARLIER_OCTAVES))
+            Counts of the candidate tails (`_counts_before`).
+
+        Returns
+        -------
+        ndarray, shape (h,)
+            Logarithms of the weights, up to a constant.
+
+        """
+        (counts, deviation), (last, peak, above) = self.octaves, self.detectable
+        expected = before.reshape(len(before), -1, BINS_PER_OCTAVE).sum(axis=2)
+        log_weights = np.zeros(len(before))
+        for back in range(1, EARLIER_OCTAVES + 1):
+            if last - back < peak or not above[last - back]:
+                break
+            # The last octave can lie beyond a gap, so a count is at least its noise.
+            later, earlier = np.maximum(counts[[last - back + 1, last - back]], deviation)
+            error = math.log(earlier / later) - np.log(expected[:, back] / expected[:, back - 1])
+            noise_variance = deviation**2 * (later**-2 + earlier**-2)
+            log_weights -= 0.5 * error**2 / (noise_variance + OCTAVE_RATIO_LOG_SD**2)
+        return log_weights
+
+    def _detectable_falls(self, first: int, tail: Vector) -> Vector:
+        """Return the falls within bins: half of the fall from the bin before to the bin after.
+
+        Parameters
+        ----------
+        first : int
+            Position of the first undetectable bin.
+
+        tail : ndarray, shape (m,)
+            Expected counts of the undetectable bins.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Falls within the detectable bins. The other entries have no use.
+
+        """
+        least = self.noise.standard_deviation
+        counts = np.maximum(np.array(self.counts, float), least)
+        after = np.append(counts[1:], least)
+        if first < len(counts):
+            after[first - 1] = max(tail[first], MIN_TAIL_COUNT)
+        return 0.5 * np.log(np.append(least, counts[:-1]) / after)
 
 
 class _Tail(NamedTuple):
@@ -462,11 +551,17 @@ class _Tail(NamedTuple):
     detectable : ndarray, shape (m,)
         Counts of the detectable bins; negative counts become 0. All other bins have 0.
 
+    detectable_falls : ndarray, shape (m,)
+        Falls of the density within the detectable bins.
+
     detectable_bins : int
         Number of detectable bins, counted from the first bin.
 
     undetectable : ndarray, shape (h, m)
         Counts of the other bins under each of h candidate tails.
+
+    falls : ndarray, shape (h, m)
+        Falls of the density within the other bins under each candidate tail.
 
     weights : ndarray, shape (h,)
         Weight of each candidate tail. The weights sum to 1.
@@ -474,12 +569,42 @@ class _Tail(NamedTuple):
     """
 
     detectable: Vector
+    detectable_falls: Vector
     detectable_bins: int
     undetectable: Matrix
+    falls: Matrix
     weights: Vector
 
 
-def _squared_norm_excess(radius: float | Array) -> Callable[[Matrix], Matrix]:
+def _counts_before(falls: Vector, growth: Vector) -> Matrix:
+    """Return the counts of candidate tails before the tail, as fractions of the last octave.
+
+    Parameters
+    ----------
+    falls, growth : ndarray, shape (h,)
+        Fall of each candidate tail at the end of the last detectable bin, and growth of the falls
+        from bin to bin.
+
+    Returns
+    -------
+    ndarray, shape (h, BINS_PER_OCTAVE * (1 + EARLIER_OCTAVES))
+        Counts of the last detectable bin, the bin before, and so on.
+
+    """
+    bins = BINS_PER_OCTAVE * (1 + EARLIER_OCTAVES)
+    rises = np.cumsum(falls[:, None] * growth[:, None] ** -np.arange(1.0, bins), axis=1)
+    found = np.column_stack([np.ones(len(falls)), np.exp(rises)])
+    return np.asarray(found / found[:, :BINS_PER_OCTAVE].sum(axis=1, keepdims=True))
+
+
+def _weighted_quantiles(values: Vector, weights: Vector, levels: tuple[float, ...]) -> list[float]:
+    """Return the smallest values whose cumulative weight reaches each level."""
+    order = np.argsort(values)
+    places = np.searchsorted(np.cumsum(weights[order]), levels).clip(max=len(values) - 1)
+    return [float(values[order[place]]) for place in places]
+
+
+def squared_norm_excess(radius: float | Array) -> Callable[[Matrix], Matrix]:
     """Return a function that maps squared norms to the losses in the squared norm."""
     return lambda squares: np.maximum(squares - radius**2, 0.0)
 
@@ -489,21 +614,360 @@ def _norm_excess(radius: float) -> Callable[[Matrix], Matrix]:
     return lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0)
 
 
-def _log_normal_density(errors: Vector, variances: Vector) -> Vector:
+def log_normal_density(errors: Array, variances: Array) -> Array:
     """Compute the logarithm of normal densities, up to a constant.
 
     Parameters
     ----------
-    errors : ndarray, shape (h,)
+    errors : ndarray, shape (...)
         Differences from the means.
 
-    variances : ndarray, shape (h,)
+    variances : ndarray, shape (...)
         Variances of the differences.
 
     Returns
     -------
-    ndarray, shape (h,)
+    ndarray, shape (...)
         Logarithms of the densities.
 
     """
     return np.asarray(-0.5 * (errors**2 / variances + np.log(variances)))
+
+
+# --- Upper quantiles of a weighted sum of noise ---
+
+
+def quantile_of_sum(law: ScalarLaw, weights: Vector, level: float) -> float:
+    """Return an upper bound on a quantile of a weighted sum of noise.
+
+    Parameters
+    ----------
+    law : ScalarLaw
+        Distribution of each draw.
+
+    weights : ndarray, shape (m,)
+        Weights of the m draws, at least 0.
+
+    level : float
+        Probability of the quantile, above 0 and below 1.
+
+    Returns
+    -------
+    float
+        Number that the sum exceeds with a probability of at most 1 - level.
+
+    Notes
+    -----
+    Let X_1, X_2, ... be independent draws of the noise, let w_1, w_2, ... be weights of at least 0,
+    and let alpha be 1 minus the confidence level. Each of two methods gives an upper bound on the
+    quantile of the sum of w_i X_i. Both bounds are proved, so dpcov uses the smaller one.
+
+    **Chernoff bound.** Let K(s) be the sum of the logarithms of the moment generating functions at
+    s w_i. Then P(sum w X > x) <= exp(K(s) - s x) for every s > 0. The moment generating functions
+    are:
+
+    - Discrete Laplace noise with q = exp(-1 / scale): (1 - q)^2 / ((1 - q e^s) (1 - q e^-s)).
+    - Discrete Gaussian noise: at most exp(s^2 variance / 2). See lemma 20 of Canonne, Kamath and
+      Steinke (2020), The discrete Gaussian for differential privacy.
+
+    **Comparison with continuous noise.** X is stochastically smaller than Y + c, where Y is
+    continuous noise and c is a constant. Hence sum w X is stochastically smaller than
+    sum w Y + c sum w. The constants are:
+
+    - Gaussian noise: c = 1. See proposition 25 of the same paper.
+    - Laplace noise: P(X >= k) = q^k / (1 + q) for k >= 1. This probability must not exceed
+      P(Y >= k - c) on both sides of 0. With g = scale log(2 / (1 + q)), the constant is
+      c = max(g, 1 - g).
+
+    The sum of w_i Y_i is normal for Gaussian noise. For Laplace noise with different scales
+    s_i = w_i scale, partial fractions of the characteristic function give the tail for x >= 0:
+
+        P(sum w Y > x) = sum_i p_i exp(-x / s_i) / 2,
+        p_i = product over j of 1 / (1 - (s_j / s_i)^2).
+
+    """
+    used = weights[weights > 0]
+    if not used.size:
+        return 0.0
+    unit, alpha = float(used.max()), 1 - level
+    relative = np.maximum(used / unit, MIN_RELATIVE_WEIGHT)
+    bounds = _of_laplace if isinstance(law, ScalarLaplace) else _of_gaussian
+    return unit * bounds(law, relative, alpha)
+
+
+def _of_gaussian(law: ScalarLaw, weights: Vector, alpha: float) -> float:
+    """Return the smaller of the two bounds for Gaussian noise."""
+    deviation = law.standard_deviation * float(np.linalg.norm(weights))
+    compared = -float(scipy.special.ndtri(alpha)) * deviation + float(weights.sum())
+    return min(deviation * math.sqrt(-2 * math.log(alpha)), max(compared, 0.0))
+
+
+def _of_laplace(law: ScalarLaw, weights: Vector, alpha: float) -> float:
+    """Return the smaller of the two bounds for Laplace noise."""
+    scale = law.standard_deviation / math.sqrt(2)
+    return min(_chernoff(scale, weights, alpha), _compared(scale, weights, alpha))
+
+
+def _chernoff(scale: float, weights: Vector, alpha: float) -> float:
+    """Return the Chernoff bound at the best s. The bound is valid at every s.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the Laplace noise.
+
+    weights : ndarray, shape (m,)
+        Weights above 0, at most 1.
+
+    alpha : float
+        Probability that the sum exceeds the bound.
+
+    Returns
+    -------
+    float
+        Bound in the units of the noise.
+
+    """
+    at_zero = 2 * len(weights) * math.log(-math.expm1(-1 / scale))
+
+    def bound(s: float) -> float:
+        sides = [np.log(-np.expm1(side * s * weights - 1 / scale)).sum() for side in (1, -1)]
+        return float(at_zero - sum(sides) - math.log(alpha)) / s
+
+    return _least_between(bound, 1e-6 / scale, (1 - 1e-9) / scale)
+
+
+def _least_between(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the least value that a golden-section search finds between two arguments.
+
+    The search uses no `scipy.optimize`, whose import takes longer than all other work of a command.
+    """
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = function(left), function(right)
+    for _ in range(GOLDEN_SECTION_STEPS):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = function(right)
+    return min(at_left, at_right)
+
+
+def _compared(scale: float, weights: Vector, alpha: float) -> float:
+    """Return the bound from continuous Laplace noise.
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the Laplace noise.
+
+    weights : ndarray, shape (m,)
+        Weights above 0, at most 1.
+
+    alpha : float
+        Probability that the sum exceeds the bound.
+
+    Returns
+    -------
+    float
+        Bound in the units of the noise. The bound is infinite if the partial fractions are not
+        accurate enough.
+
+    """
+    scales = scale * weights
+    with np.errstate(all="ignore"):
+        factors = 1 / (1 - (scales / scales[:, None]) ** 2)
+        np.fill_diagonal(factors, 1.0)
+        parts = factors.prod(axis=1)
+    if not np.abs(parts).sum() * PARTIAL_FRACTION_ERROR < alpha:
+        return math.inf
+
+    def above(x: float) -> float:
+        return float(parts @ np.exp(-x / scales)) / 2 - alpha
+
+    gap = scale * math.log(2 / (1 + math.exp(-1 / scale)))
+    shift = max(gap, 1 - gap) * float(weights.sum())
+    if above(0.0) <= 0:
+        return shift
+    low, high = 0.0, scale
+    while above(high) > 0:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if above(middle) > 0 else (low, middle)
+    return shift + high
+
+
+# --- The clipping bias of a second moment ---
+
+
+class ClippedRows(Protocol):
+    """Facts of a release that a clipping bias depends on. `Record` documents them."""
+
+    @property
+    def lengths(self) -> NormHistogram | None:
+        """Noisy histogram of the norms of the transformed rows."""
+
+    @property
+    def lattice(self) -> Lattice:
+        """Lattice of the transformed rows, with the clipping radius."""
+
+    @property
+    def linear_map(self) -> Matrix | None:
+        """Matrix of the map of the rows."""
+
+    @property
+    def number_of_rows(self) -> float | None:
+        """Exact or estimated number of rows."""
+
+    def mapped(self, matrix: Matrix) -> Matrix:
+        """Convert second moments of encoded rows to transformed rows."""
+
+
+class ClippingBias:
+    """What clipping removed from the second moment of the transformed rows.
+
+    Parameters
+    ----------
+    release : ClippedRows
+        Release. If it has no norm histogram, the bias is 0.
+
+    moment : ndarray, shape (d, d)
+        Estimated second moment of the transformed rows. The lost second moment has the shape of
+        the centered part of this matrix.
+
+    Attributes
+    ----------
+    shape : ndarray, shape (p, p)
+        Shape of the lost second moment, with trace 1 or 0.
+
+    squared_norm : ClippingLoss
+        Total T2 of the lost squared norms.
+
+    norm : ClippingLoss
+        Total T1 of the lost norms.
+
+    has_undetectable_tail : bool
+        True if rows that the noise hides can hold much of the total variance.
+
+    """
+
+    def __init__(self, release: ClippedRows, moment: Matrix) -> None:
+        self._release = release
+        self._p = release.lattice.features
+        self.shape, self._total_variance = _shape(moment, self._p)
+        self.squared_norm = self.norm = ClippingLoss(0.0, 0.0)
+        self.has_undetectable_tail = False
+        if release.lengths is not None:
+            self.squared_norm = release.lengths.squared_norm_loss(release.lattice.radius)
+            self.norm = release.lengths.norm_loss(release.lattice.radius)
+            threshold = MAX_HIDDEN_VARIANCE_FRACTION * self._total_variance
+            probability = release.lengths.tail_loss_probability(release.lattice.radius, threshold)
+            self.has_undetectable_tail = probability > MAX_HIDDEN_VARIANCE_PROBABILITY
+
+    @classmethod
+    def of(cls, release: ClippedRows, moment: Matrix) -> ClippingBias:
+        """Return the bias of a release with this denoised second moment of the encoded rows."""
+        return cls(release, release.mapped(moment))
+
+    def limits_in_words(self, confidence: float) -> str:
+        """Return a sentence with the largest possible bias, for any tail of the data.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of each limit, between 0 and 1.
+
+        Returns
+        -------
+        str
+            Sentence with the two limits of `upper_bounds`.
+
+        """
+        variance, mean = self.upper_bounds(confidence)
+        if math.isinf(variance):
+            return "The size of this clipping bias is not known."
+        return (
+            f"For any tail, clipping removed at most {_short(variance)} times the total variance "
+            f"inside the radius, and shifted no mean by more than {_short(mean)} standard "
+            f"deviations ({confidence:.0%} confidence each)."
+        )
+
+    def upper_bounds(self, confidence: float) -> tuple[float, float]:
+        """Compute upper confidence bounds on the bias, without a model of the tail.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of each bound, between 0 and 1.
+
+        Returns
+        -------
+        variance_bound : float
+            Bound on the removed second moment, as a multiple of the total variance inside
+            the clipping radius.
+
+        mean_bound : float
+            Bound on the shift of any mean, in standard deviations of its column.
+
+        """
+        release, rows = self._release, self._release.number_of_rows or 0.0
+        if release.lengths is None or min(self._total_variance, rows) <= 0:
+            return math.inf, math.inf
+        squared, norm = release.lengths.loss_upper_bounds(release.lattice.radius, confidence)
+        linear_map = np.eye(self._p) if release.linear_map is None else release.linear_map
+        inverse = np.linalg.inv(linear_map)
+        # Variances of the columns, as fractions of the total variance of the transformed rows.
+        variances = np.sum(inverse @ self.shape * inverse, axis=1)
+        varies = variances > 0
+        farthest = np.max(np.sum(inverse**2, axis=1)[varies] / variances[varies])
+        of_mean = norm * math.sqrt(farthest / (self._total_variance * rows))
+        return squared / self._total_variance, of_mean
+
+    def expected(self) -> Matrix:
+        """Return the estimated bias as a matrix of shape (d, d), in units of the second moment."""
+        order = self._release.lattice.dimension
+        loss = np.zeros((order, order))  # the sums lose nothing
+        loss[: self._p, : self._p] = self.squared_norm.estimate * self.shape
+        return loss
+
+
+def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
+    """Compute the shape and the size of the centered second moment.
+
+    Parameters
+    ----------
+    moment : ndarray, shape (d, d)
+        Second moment of the transformed rows.
+
+    p : int
+        Number of features.
+
+    Returns
+    -------
+    shape : ndarray, shape (p, p)
+        Centered second moment, divided by its trace. If the trace is only a rounding error, this
+        matrix is 0.
+
+    size : float
+        Trace of the centered second moment, or 0 if it is only a rounding error.
+
+    """
+    centered = moment[:p, :p]
+    if len(moment) > p and moment[-1, -1] > 0:
+        centered = centered - np.outer(moment[:p, -1], moment[:p, -1]) / moment[-1, -1]
+    values, vectors = np.linalg.eigh(centered)
+    if values[0] < 0:  # a rounding error must not grow with the correction for clipping
+        centered = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    size = float(np.trace(centered))
+    # The noise can make the trace of the moment negative.
+    nothing = size <= MOMENT_ROUNDING_FRACTION * abs(float(np.trace(moment)))
+    return (np.zeros((p, p)), 0.0) if nothing else (centered / size, size)
+
+
+def _short(number: float) -> str:
+    """Return a number with two significant digits, never with an exponent."""
+    return f"{float(f'{number:.2g}'):,.12g}"

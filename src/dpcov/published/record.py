@@ -111,8 +111,159 @@ class Group:
     together: Guarantee
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Record:
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Sentences on why a release does not hold some figures. None for figures that it holds.
+
+    Attributes
+    ----------
+    matrix : str or None
+        Reason for the second moment. It names what the release holds.
+
+    directions : str or None
+        Reason for the whole second moment, with all directions.
+
+    moments : str or None
+        Reason for means, covariances and correlations.
+
+    means : str or None
+        Reason for means and variances.
+
+    count : str or None
+        Reason for the number of rows.
+
+    law : str or None
+        Reason why the error of the second moment is not known.
+
+    """
+
+    matrix: str | None
+    directions: str | None
+    moments: str | None
+    means: str | None
+    count: str | None
+    law: str | None
+
+    @classmethod
+    def of(cls, release: Record) -> Reasons:
+        """Return the reasons of a release, whose other facts are set."""
+        matrix, order = release.matrix, release.lattice.dimension
+        reason = directions = None if matrix is not None else _reason_without_matrix(release)
+        if isinstance(matrix, EstimatedMatrix) and matrix.directions < order:
+            option = "components" if "components" in release.parameters else "rank"
+            directions = FEW_DIRECTIONS.format(held=matrix.directions, order=order, option=option)
+        intercept = None if release.has_intercept else NO_INTERCEPT
+        law = None if release.noise is not None else NO_LAW.format(mechanism=release.mechanism)
+        known = release.row_count is not None or release.best_count is not None
+        return cls(
+            matrix=reason,
+            directions=directions,
+            moments=directions or intercept,
+            means=directions or intercept if release.sums_alone is None else intercept,
+            count=None if known else directions or (intercept and NO_COUNT),
+            law=directions or law,
+        )
+
+
+def _reason_without_matrix(release: Record) -> str:
+    """Return the reason why a release holds no second moment, with the names of what it holds."""
+    *first, last = (QUERY_WORDS[one.query] for one in release.rounds)
+    held = f"{', '.join(first)}, and {last}" if first else last
+    return (NO_MATRIX if release.find(NoisyTrace) is None else HIDDEN_ROWS).format(held=held)
+
+
+class Facts:
+    """Facts that follow from the fields of a record. They are set when the record is built.
+
+    Attributes
+    ----------
+    matrix : NoisyMatrix, EstimatedMatrix or None
+        Published second moment, or None if the release contains no matrix.
+
+    published : ndarray of int, shape (d, d), or None
+        Published integers of the second moment.
+
+    shift : int
+        Binary exponent of the unit of `published`: 2^shift squared lattice steps.
+
+    noise : MatrixLaw or None
+        Distribution of the noise in the matrix, or None if it is not known.
+
+    lengths : NormHistogram or None
+        Noisy histogram of the norms of the transformed rows.
+
+    sums_alone : NoisySums or None
+        Sums that the release holds in place of a noisy matrix.
+
+    knows_noise : bool
+        True if the distribution of the noise in the matrix or in the sums is known.
+
+    lattice : Lattice
+        Integer lattice of the rows of the last query, with the clipping radius.
+
+    transform : RowMap or None
+        Map that the mechanism applied before it clipped the rows.
+
+    linear_map : ndarray, shape (p, p), or None
+        Matrix A of the map A (z - c) that the mechanism applied to the rows.
+
+    center : ndarray, shape (p,), or None
+        Center c of the map A (z - c), or None for a center of 0.
+
+    has_intercept : bool
+        True if the encoded rows contain an intercept, so that the release contains means.
+
+    clipped : bool
+        True if the mechanism may have clipped rows at a private radius. The published second moment
+        then describes the clipped rows.
+
+    row_count : int or None
+        Number of rows if it is public. It is public under replace-one, if the release protects rows
+        without weights.
+
+    noisy_count : NoisyCount or None
+        Number of rows that was published with noise, apart from the matrix.
+
+    best_count : CountEstimate or None
+        Estimate of a private number of rows, or None if the matrix alone has the number.
+
+    number_of_rows : float or None
+        Result of `count`, or None if the release contains no number of rows.
+
+    reasons : Reasons
+        Reasons why the release does not hold some figures.
+
+    """
+
+    matrix: NoisyMatrix | EstimatedMatrix | None
+    published: Integers | None
+    shift: int
+    noise: MatrixLaw | None
+    lengths: NormHistogram | None
+    sums_alone: NoisySums | None
+    knows_noise: bool
+    lattice: Lattice
+    transform: RowMap | None
+    linear_map: Matrix | None
+    center: Vector | None
+    has_intercept: bool
+    clipped: bool
+    row_count: int | None
+    noisy_count: NoisyCount | None
+    best_count: CountEstimate | None
+    number_of_rows: float | None
+    reasons: Reasons
+    columns: tuple[str, ...]
+    """Names of the p features, without the indicators of missing cells."""
+    not_released: str | None
+    """Reason why the release contains no covariances and correlations, or None.
+
+    A release of sums contains means and variances, although it contains no covariances.
+    """
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Record(Facts):
     """Answers that a mechanism published, with the guarantee.
 
     p is the number of features, and d is the order of the matrix. With an intercept, d is p + 1.
@@ -134,6 +285,42 @@ class Record:
 
     # Estimates that were computed from the rounds, by name. They follow from the other fields.
     memory: dict[str, Any] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Set the facts. A later fact may use the facts before it."""
+        noisy, trace = self.find(NoisyMatrix), self.find(NoisyTrace)
+        matrix = noisy or self.find(EstimatedMatrix)
+        rows, mapped = matrix or trace, noisy or trace
+        transform = None if mapped is None else mapped.transform
+        centered = transform is not None and transform.center.any()
+        sums = None if noisy is not None else self.find(NoisySums, "sums")
+        lattice = Lattice.of(self.schema) if rows is None else rows.lattice
+        public = self.guarantee.unit.column is None and self.schema.weight is None
+        self._set(
+            matrix=matrix,
+            published=None if matrix is None else matrix.units,
+            shift=0 if matrix is None else matrix.shift,
+            noise=None if noisy is None else noisy.noise,
+            lengths=self.find(NormHistogram),
+            noisy_count=self.find(NoisyCount),
+            sums_alone=sums,
+            knows_noise=noisy is not None or sums is not None,
+            lattice=lattice,
+            transform=transform,
+            linear_map=None if transform is None else transform.matrix,
+            center=transform.center if transform is not None and centered else None,
+            has_intercept=lattice.dimension > lattice.features,
+            row_count=self.unit_count if public else None,
+            columns=tuple(feature.name for feature in self.schema.variables),
+        )
+        self._set(clipped=_is_clipped(self), best_count=CountEstimate.of(self))
+        self._set(reasons=Reasons.of(self))
+        self._set(not_released=self.reasons.moments, number_of_rows=_row_count(self))
+
+    def _set(self, **facts: Any) -> None:
+        """Set attributes of this frozen object."""
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
         """Return True if all fields are equal. Arrays are compared entry by entry."""
@@ -202,57 +389,6 @@ class Record:
         return replace(self, rounds=tuple(one for one in kept if one is not None))
 
     @property
-    def matrix(self) -> NoisyMatrix | EstimatedMatrix | None:
-        """Published second moment, or None if the release contains no matrix."""
-        return self.find(NoisyMatrix) or self.find(EstimatedMatrix)
-
-    @property
-    def lattice(self) -> Lattice:
-        """Integer lattice of the rows of the last query, with the clipping radius."""
-        answer = self.matrix or self.find(NoisyTrace)
-        return Lattice.of(self.schema) if answer is None else answer.lattice
-
-    @property
-    def noise(self) -> MatrixLaw | None:
-        """Distribution of the noise in the matrix, or None if it is not known."""
-        matrix = self.find(NoisyMatrix)
-        return None if matrix is None else matrix.noise
-
-    @property
-    def shift(self) -> int:
-        """Binary exponent of the unit of `published`: 2^shift squared lattice steps."""
-        matrix = self.matrix
-        return 0 if matrix is None else matrix.shift
-
-    @property
-    def published(self) -> Integers | None:
-        """Published integers of the second moment, shape (d, d), or None."""
-        matrix = self.matrix
-        return None if matrix is None else matrix.units
-
-    @property
-    def transform(self) -> RowMap | None:
-        """Map that the mechanism applied before it clipped the rows, or None."""
-        answer = self.find(NoisyMatrix) or self.find(NoisyTrace)
-        return None if answer is None else answer.transform
-
-    @property
-    def linear_map(self) -> Matrix | None:
-        """Matrix A of the map A (z - c) that the mechanism applied to the rows, or None."""
-        return None if self.transform is None else self.transform.matrix
-
-    @property
-    def center(self) -> Vector | None:
-        """Center c of the map A (z - c), shape (p,), or None for a center of 0."""
-        center = None if self.transform is None else self.transform.center
-        return None if center is None or not center.any() else center
-
-    @property
-    def lengths(self) -> NormHistogram | None:
-        """Noisy histogram of the norms of the transformed rows, or None."""
-        return self.find(NormHistogram)
-
-    @property
     def directions(self) -> Self | None:
         """Second moment of the directions query as a release of its own, or None."""
         if DIRECTIONS_RELEASE not in self.memory:
@@ -275,80 +411,6 @@ class Record:
             denoised=None,
             group=None,
         )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the p features, without the indicators of missing cells.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.columns
-        ('x0', 'x1')
-
-        """
-        return tuple(feature.name for feature in self.schema.variables)
-
-    @property
-    def has_intercept(self) -> bool:
-        """True if the encoded rows contain an intercept, so that the release contains means.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> release.has_intercept
-        True
-
-        """
-        return self.lattice.dimension > self.lattice.features
-
-    @property
-    def row_count(self) -> int | None:
-        """Number of rows if it is public, else None.
-
-        The number of rows is public under replace-one, if the release protects rows without
-        weights.
-
-        See Also
-        --------
-        Release.count : Exact number of rows, or a private estimate.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> options = {"epsilon": 1.0, "neighbors": "replace-one"}
-        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).row_count
-        50
-
-        """
-        plain = self.guarantee.unit.column is None and self.schema.weight is None
-        return self.unit_count if plain else None
-
-    @property
-    def clipped(self) -> bool:
-        """True if the mechanism may have clipped rows at a private radius.
-
-        The published second moment then describes the clipped rows.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> options = {"epsilon": 1.0, "mechanism": "matrix-laplace"}
-        >>> dpcov.release(np.eye(50), lower=0, upper=1, **options).clipped
-        False
-
-        """
-        longest = self.schema.effective_radius
-        if self.linear_map is not None:
-            exclusive = self.schema.indicators.values()
-            longest = max_transformed_norm(self.linear_map, self.center, longest, exclusive)
-        return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:
         """Return the published second moment of the encoded rows.
@@ -405,7 +467,7 @@ class Record:
         (3, 3)
 
         """
-        refuse(matrix_reason(self))
+        refuse(self.reasons.matrix)
         assert self.published is not None  # noqa: S101  for type checkers: the line above
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
@@ -439,7 +501,7 @@ class Record:
         if self.linear_map is None:
             return matrix
         shift = None if self.center is None else -self.linear_map @ self.center / self.intercept()
-        return _congruent(self.linear_map, shift, matrix)
+        return congruent(affine(self.linear_map, shift, self.lattice.dimension), matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
         """Convert second moments of transformed rows to encoded rows.
@@ -470,7 +532,8 @@ class Record:
         if self.linear_map is None:
             return matrix
         shift = None if self.center is None else self.center / self.intercept()
-        return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), shift, matrix)
+        back = np.asarray(np.linalg.inv(self.linear_map), np.float64)
+        return congruent(affine(back, shift, self.lattice.dimension), matrix)
 
     def intercept(self) -> float:
         """Return the constant t that dpcov appends to each encoded row.
@@ -489,24 +552,7 @@ class Record:
         0.0
 
         """
-        return self.lattice.intercept_units * self.lattice.step
-
-    @property
-    def not_released(self) -> str | None:
-        """Reason why the release contains no covariances and correlations, or None.
-
-        A release of sums contains means and variances, although it contains no covariances.
-
-        Examples
-        --------
-        >>> import dpcov
-        >>> import numpy as np
-        >>> release = dpcov.release(np.eye(50)[:, :2], lower=0, upper=1, epsilon=1.0)
-        >>> print(release.not_released)
-        None
-
-        """
-        return moments_reason(self)
+        return self.lattice.intercept_size
 
     def count(self) -> float:
         """Return the number of rows, or a private estimate of this number.
@@ -544,13 +590,9 @@ class Record:
         True
 
         """
-        if self.row_count is not None:
-            return float(self.row_count)
-        if (best := CountEstimate.of(self)) is not None:
-            return max(0.0, best.value)
-        refuse(directions_reason(self) or (None if self.has_intercept else NO_COUNT))
-        corner = self.noisy()[-1, -1]
-        return max(0.0, float(corner / self.intercept() ** 2))
+        if self.number_of_rows is None:
+            raise NotReleasedError(self.reasons.count)
+        return self.number_of_rows
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Self:
         """Return the same release with another denoised matrix.
@@ -580,8 +622,33 @@ class Record:
         return replace(self, denoise=method, denoised=matrix)
 
 
-def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
-    """Return A M A' for the map A from (z, t) to (L z + shift t, t).
+def _is_clipped(release: Record) -> bool:
+    """Return True if the radius of a release is smaller than the largest norm of a row."""
+    longest, matrix = release.schema.effective_radius, release.linear_map
+    if matrix is None:
+        return release.lattice.radius < longest * (1 - 1e-9)
+    rows = (matrix, release.center, longest, release.schema.indicators.values())
+    with np.errstate(all="ignore"):  # a file can contain huge numbers
+        # The norm of a column is a lower bound of the spectral norm, which takes longer.
+        least = float(np.linalg.norm(matrix, axis=0).max())
+        bounds = (max_transformed_norm(*rows, spectral=one) for one in (least, None))
+        return any(release.lattice.radius < bound * (1 - 1e-9) for bound in bounds)
+
+
+def _row_count(release: Record) -> float | None:
+    """Return the exact or estimated number of rows, or None if it is not released."""
+    if release.row_count is not None:
+        return float(release.row_count)
+    if release.best_count is not None:
+        return max(0.0, release.best_count.value)
+    if release.reasons.count is not None or release.published is None:
+        return None
+    entry = float(release.published[-1, -1]) * (2.0**release.shift * release.lattice.step**2)
+    return max(0.0, entry / release.lattice.intercept_size**2)  # no map changes this entry
+
+
+def affine(linear_map: Matrix, shift: Vector | None, order: int) -> Matrix:
+    """Return the matrix A of the map from (z, t) to (L z + shift t, t).
 
     Parameters
     ----------
@@ -591,19 +658,24 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
     shift : ndarray, shape (p,), or None
         Shift in units of the intercept; None for 0.
 
-    matrix : ndarray, shape (..., d, d)
-        Second moments M.
+    order : int
+        Order d of the second moments.
 
     Returns
     -------
-    ndarray, shape (..., d, d)
-        Second moments of the mapped rows.
+    ndarray, shape (d, d)
+        Matrix A.
 
     """
-    whole = np.eye(matrix.shape[-1])
+    whole = np.eye(order)
     whole[: len(linear_map), : len(linear_map)] = linear_map
     if shift is not None:
         whole[: len(linear_map), -1] = shift
+    return whole
+
+
+def congruent(whole: Matrix, matrix: Matrix) -> Matrix:
+    """Return A M A', the second moments M of rows that the map A changed, shape (..., d, d)."""
     image = whole @ matrix @ whole.T
     return (image + image.swapaxes(-2, -1)) / 2
 
@@ -625,11 +697,15 @@ class CountEstimate:
     deviation : float
         Standard deviation of the noise in `value`, in rows.
 
+    row_units : int
+        Integer that represents one row in the published count.
+
     """
 
     value: float
     of_corner: float
     deviation: float
+    row_units: int = 1
 
     @classmethod
     def of(cls, release: Record) -> CountEstimate | None:
@@ -646,7 +722,11 @@ class CountEstimate:
             Estimate of the number of rows.
 
         """
-        noisy, sums, t = release.find(NoisyCount), sums_of(release), release.lattice.intercept_units
+        noisy, sums, t = (
+            release.find(NoisyCount),
+            release.sums_alone,
+            release.lattice.intercept_units,
+        )
         if noisy is None and (sums is None or not t or release.row_count is not None):
             return None
         matrix = release.find(NoisyMatrix)
@@ -661,60 +741,10 @@ class CountEstimate:
         unit = units_per_row(release.schema)
         own, alone = noisy.noise.standard_deviation / unit, noisy.value / unit
         if other == math.inf:
-            return cls(alone, 0.0, own)
+            return cls(alone, 0.0, own, unit)
         weight = 1 / (1 + (other / own) ** 2)
         value = weight * corner + (1 - weight) * alone
-        return cls(value, weight, own * other / math.hypot(own, other))
-
-
-def sums_of(release: Record) -> NoisySums | None:
-    """Return the sums that a release holds in place of a noisy matrix, or None."""
-    return None if release.noise is not None else release.find(NoisySums, "sums")
-
-
-def knows_noise(release: Record) -> bool:
-    """Return True if the distribution of the noise in the matrix or in the sums is known."""
-    return release.noise is not None or sums_of(release) is not None
-
-
-def matrix_reason(release: Record) -> str | None:
-    """Return the reason why a release holds no second moment, or None if it holds one.
-
-    The reason names what the release holds.
-    """
-    if release.matrix is not None:
-        return None
-    *first, last = (QUERY_WORDS[one.query] for one in release.rounds)
-    held = f"{', '.join(first)}, and {last}" if first else last
-    return (NO_MATRIX if release.find(NoisyTrace) is None else HIDDEN_ROWS).format(held=held)
-
-
-def directions_reason(release: Record) -> str | None:
-    """Return the reason why a release does not hold the whole matrix, or None if it does."""
-    matrix, order = release.matrix, release.lattice.dimension
-    if isinstance(matrix, EstimatedMatrix) and matrix.directions < order:
-        option = "components" if "components" in release.parameters else "rank"
-        return FEW_DIRECTIONS.format(held=matrix.directions, order=order, option=option)
-    return matrix_reason(release)
-
-
-def moments_reason(release: Record) -> str | None:
-    """Return the reason why a release holds no means and covariances, or None if it holds them."""
-    return directions_reason(release) or (None if release.has_intercept else NO_INTERCEPT)
-
-
-def means_reason(release: Record) -> str | None:
-    """Return the reason why a release holds no means and variances, or None if it holds them."""
-    if sums_of(release) is None:
-        return moments_reason(release)
-    return None if release.has_intercept else NO_INTERCEPT
-
-
-def law_reason(release: Record) -> str | None:
-    """Return the reason why the error of a release is not known, or None if it is known."""
-    if reason := directions_reason(release):
-        return reason
-    return NO_LAW.format(mechanism=release.mechanism) if release.noise is None else None
+        return cls(value, weight, own * other / math.hypot(own, other), unit)
 
 
 def refuse(reason: str | None) -> None:

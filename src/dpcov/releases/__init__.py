@@ -19,7 +19,7 @@ from dpcov.core.show import html
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.coherent import with_other
+from dpcov.estimate.shares import with_other
 from dpcov.published import record
 from dpcov.published.kinds import NoisyCount, NoisySums, NoisyTrace, Published
 from dpcov.published.record import NOT_PRIVATE, Record
@@ -61,7 +61,7 @@ class VoidReleaseWarning(UserWarning):
     """Warning about a release file whose guarantee may be void because of an old fault."""
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Release(Record):
     """Second moment of a table, released with differential privacy.
 
@@ -725,7 +725,7 @@ class Release(Record):
         """Return the short description of the release and its means as HTML."""
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
-        if record.means_reason(self) is None:
+        if self.reasons.means is None:
             deviations = np.sqrt(np.maximum(self.variance(), 0.0))
             figures = zip(self.columns, self.mean().tolist(), deviations.tolist(), strict=True)
             means: list[Row] = [

@@ -6,12 +6,15 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from dpcov.core.privacy import unit_document
+from dpcov.estimate import dependent, has_dependent_rows
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
-from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from dpcov.releases import Release
@@ -29,8 +32,9 @@ def stated(release: Release) -> dict[str, Any]:
     -------
     dict
         The keys are ``status`` and ``guarantee``. ``warning`` is there if a fault of an old version
-        can affect the release. ``sampling`` is there if a person can have several rows. ``dates``
-        names the unit of columns with dates or times.
+        can affect the release. ``sampling`` is there if a person can have several rows, and
+        ``each_row`` if a row is the mean of a person's rows. ``dates`` names the unit of columns
+        with dates or times.
 
     """
     found: dict[str, Any] = {
@@ -40,7 +44,7 @@ def stated(release: Release) -> dict[str, Any]:
     if faults := advisories(release):
         found["warning"] = " ".join(faults)
     if sentence := dependent(release):
-        found["sampling"] = sentence
+        found["sampling" if has_dependent_rows(release) else "each_row"] = sentence
     if units := units_of(release.schema):
         found["dates"] = units
     return found
@@ -66,7 +70,7 @@ def carried(release: Release) -> dict[str, Any]:
         **stated(release),
         "budget": asdict(guarantee.budget),
         "neighbors": guarantee.neighbors.value,
-        "unit": asdict(guarantee.unit),
+        "unit": unit_document(guarantee.unit),
         "group": None if group is None else {"column": group.column, "level": group.level},
         "mechanism": release.mechanism,
         "denoise": release.denoise,
@@ -75,8 +79,35 @@ def carried(release: Release) -> dict[str, Any]:
     }
 
 
-def stamped(release: Release, table: pa.Table) -> pa.Table:
-    """Return a table with the facts of a release in its metadata, which Parquet files keep.
+def carried_by_all(releases: Sequence[Release]) -> dict[str, Any]:
+    """Return all facts that accompany a result of several releases.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        Releases, at least one.
+
+    Returns
+    -------
+    dict
+        The facts of `carried` for one release. For several releases, the status, all guarantees,
+        and the facts of each release under ``releases``.
+
+    """
+    facts = [carried(one) for one in releases]
+    if len(facts) == 1:
+        return facts[0]
+    seeded = any(one.reproducible for one in releases)
+    return {
+        "status": NOT_PRIVATE if seeded else facts[0]["status"],
+        "guarantee": " ".join(one["guarantee"] for one in facts),
+        "mechanism": ", ".join(dict.fromkeys(one.mechanism for one in releases)),
+        "releases": facts,
+    }
+
+
+def stamped(release: Release, table: pa.Table, others: Sequence[Release] = ()) -> pa.Table:
+    """Return a table with the facts of its releases in its metadata, which Parquet files keep.
 
     Parameters
     ----------
@@ -86,13 +117,16 @@ def stamped(release: Release, table: pa.Table) -> pa.Table:
     table : pyarrow.Table
         Table without these facts.
 
+    others : sequence of Release
+        Further releases that the table was computed from.
+
     Returns
     -------
     pyarrow.Table
         The same table with more metadata.
 
     """
-    facts = carried(release)
+    facts = carried_by_all([release, *others])
     texts = {
         "dpcov.status": facts["status"],
         "dpcov.guarantee": facts["guarantee"],

@@ -29,8 +29,8 @@ def units_of(schema: Schema) -> dict[str, str]:
 def shown(schema: Schema, name: str, values: Sequence[float]) -> list[Cell]:
     """Return values of a feature as cells of a table.
 
-    The values of a date or time feature become dates. A number outside the years 1 to 9999 becomes
-    a number of days or seconds with its unit.
+    The values of a date or time feature become dates, with whole seconds. A number outside the
+    years 1 to 9999 becomes a number of days or seconds with its unit.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _date(column: Date | Time, value: float) -> Cell:
     """Return one value of a date or time feature as a cell."""
     moments = value * (DAY if isinstance(column, Date) else SECOND)
     if math.isfinite(moments) and FIRST_MOMENT <= moments <= LAST_MOMENT:
-        return column.shown(value)
+        return column.shown(value if isinstance(column, Date) else round(value))
     return f"{value:.5g} {_unit(column)}" if math.isfinite(value) else value
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 FORMAT = "dpcov.release/3"
 FORMER = ("dpcov.release/1", "dpcov.release/2")
-ESTIMATOR_VERSION = 3  # Version of the rules that compute the denoised matrix from the rounds.
+ESTIMATOR_VERSION = 4  # Version of the rules that compute the denoised matrix from the rounds.
 MAX_KEY_CHARACTERS = 200  # Largest length of a key that a message repeats.
 Cost = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,4000})(/[1-9][0-9]{0,4000})?$")]
 LongInteger = Annotated[int, Field(ge=-(2**256), le=2**256)]

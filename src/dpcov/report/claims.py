@@ -297,7 +297,7 @@ def bias(release: Release) -> str:
     """Return sentences on the errors that noise and clipping cause."""
     noise = (
         "The file does not state the distribution of the noise, so the errors are not known."
-        if release.noise is None and record.sums_of(release) is None
+        if release.noise is None and release.sums_alone is None
         else "The distribution of the noise is public, so readers can compute intervals."
     )
     clipped = " Rows with a large norm are shortened, which can bias variances downwards."

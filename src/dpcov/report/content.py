@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
 from dpcov.analysis.correlation import half_widths
 from dpcov.analysis.declared import sections
 from dpcov.analysis.features import target_and_features
+from dpcov.analysis.intervals import NO_SIGNAL_MESSAGE
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import READING_SEED, simulation_generator
 from dpcov.core.printable import shortened
@@ -52,6 +52,9 @@ class Part:
     wide: bool = False
     folded: bool = False
     words: bool = False
+    narrow: Markup | None = None
+    rest: Markup | None = None
+    rest_title: str = ""
 
 
 def content(
@@ -83,6 +86,7 @@ def content(
         "everybody": words.for_everybody(release),
         "officer": words.for_the_officer(release),
         "statistician": words.for_the_statistician(release),
+        "not_protected": words.not_protected(release),
         "kind": "Test release" if release.reproducible else "Differentially private release",
         "table": _table,
         "release": release,
@@ -112,8 +116,15 @@ def _part(
         found = section.run(release, **offered, generator=draws)
     except ReleaseError as error:
         return Part(section, heading, missing=str(error))
-    picture, table = found.picture(), found.tables()[0]
-    figure, wide = (None, False) if picture is None else svg(section.name, heading, picture)
+    picture, (table, *others) = found.picture(), found.tables()
+    figure = narrow = None
+    wide = False
+    if picture is not None:
+        figure, wide = svg(section.name, heading, picture)
+        narrow, _ = svg(f"{section.name}-narrow", heading, picture, narrow=True)
+    rest, left_of_rest = next(
+        (one.short() for one in others if one.folded and one.rows), (None, list[str]())
+    )
     cut, left = table.short()
     return Part(
         section,
@@ -125,6 +136,9 @@ def _part(
         wide=wide,
         folded=section.folded and not cut.words,
         words=cut.words,
+        narrow=narrow,
+        rest=None if rest is None else _table(rest, rest.title),
+        rest_title="" if rest is None else "; ".join([rest.title, *left_of_rest]),
     )
 
 
@@ -142,8 +156,7 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
     """Return the key figures: name, value and explanation."""
     guarantee = release.whole_guarantee
     epsilon = words.epsilon_of(guarantee)
-    note = "" if hasattr(guarantee.budget, "epsilon") else ", for delta = 1e-06"
-    cards = [("epsilon", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]
+    cards = [("epsilon", f"{epsilon:.3g}", f"{words.odds(guarantee)}")]
     if release.reproducible:
         cards = [("privacy", "none", "made with a seed, for tests only")]
     cards.append(_rows(release))
@@ -153,9 +166,18 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
         ("columns", str(columns), f"{count} feature{'s' * (count > 1)} (one per number or level)")
     )
     if errors is not None:
-        typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
-        what = "average 95% interval of a correlation, for the privacy noise"
-        cards.append(("accuracy", f"± {typical:.2g}", what))
+        i, j = np.tril_indices(count, -1)
+        reach = half_widths(errors[i, j])
+        at = int(np.argmax(reach))
+        pair = " - ".join(shortened(release.columns[one]) for one in (j[at], i[at]))
+        cards.append(
+            (
+                "accuracy",
+                f"± {reach.mean():.2g}",
+                "average 95% interval of a correlation, for the privacy noise; the worst: "
+                f"± {reach[at]:.2g} ({pair})",
+            )
+        )
     return cards
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcov.analysis.below_noise import NO_SIGNAL_MESSAGE
+from dpcov.analysis.intervals import NO_SIGNAL_MESSAGE
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.core.show.plain import plain
 from dpcov.estimate import Estimate

@@ -22,11 +22,11 @@ from dpcov.core.show import html, latex
 from dpcov.core.show.frames import csv_body
 from dpcov.errors import OutputError
 from dpcov.releases import SEEDED
-from dpcov.releases.carried import carried, stamped
+from dpcov.releases.carried import carried_by_all, stamped
 from dpcov.report.documents import caveats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dpcov.core.show.result import Result
     from dpcov.releases import Release
@@ -61,15 +61,15 @@ def stamp(release: Release) -> str:
     return f"# {SEEDED}\n" if release.reproducible else ""
 
 
-def csv_text(release: Release, table: pa.Table) -> str:
-    """Return a table as CSV text, after the stamp of its release."""
-    return stamp(release) + csv_body(table)
+def csv_text(release: Release, table: pa.Table, others: Sequence[Release] = ()) -> str:
+    """Return a table as CSV text, after the stamp of its releases."""
+    return (stamp(release) or next(filter(None, map(stamp, others)), "")) + csv_body(table)
 
 
-def parquet_bytes(release: Release, table: pa.Table) -> bytes:
-    """Return a table as a Parquet file, with the guarantee in its metadata."""
+def parquet_bytes(release: Release, table: pa.Table, others: Sequence[Release] = ()) -> bytes:
+    """Return a table as a Parquet file, with the guarantees in its metadata."""
     buffer = io.BytesIO()
-    pq.write_table(stamped(release, table), buffer)
+    pq.write_table(stamped(release, table, others), buffer)
     return buffer.getvalue()
 
 
@@ -78,9 +78,12 @@ def sidecar_of(path: Path) -> Path:
     return path.with_name(path.name + SIDECAR_ENDING)
 
 
-def csv_metadata(release: Release, table: pa.Table, name: str) -> str:
-    """Return the CSV on the Web metadata of a CSV file, with the guarantee."""
-    facts = carried(release)
+def csv_metadata(
+    release: Release, table: pa.Table, name: str, others: Sequence[Release] = ()
+) -> str:
+    """Return the CSV on the Web metadata of a CSV file, with the guarantees."""
+    facts = carried_by_all([release, *others])
+    made_by = ", ".join(dict.fromkeys(one.made_by() for one in (release, *others)))
     columns = [
         {"titles": harmless(field.name), "datatype": _datatype(field.type)}
         for field in table.schema
@@ -89,7 +92,7 @@ def csv_metadata(release: Release, table: pa.Table, name: str) -> str:
         "@context": CONTEXT,
         "url": name,
         "dc:description": f"{facts['status']}. {facts['guarantee']}",
-        "dc:provenance": f"mechanism {facts['mechanism']}, {release.made_by()}",
+        "dc:provenance": f"mechanism {facts['mechanism']}, {made_by}",
         "notes": [{"dpcov": facts}],
         "dialect": {"commentPrefix": "#"},
         "tableSchema": {"columns": columns},
@@ -113,18 +116,19 @@ def write_table(
     *,
     force: bool = False,
     inputs: Iterable[Path] = (),
+    others: Sequence[Release] = (),
 ) -> None:
     """Write a table to a CSV file with a metadata file, or to a Parquet file."""
     require_ending(path)
     contents: dict[Path, Any] = {path: parquet_bytes}
     if path.suffix.lower() == ".csv":
-        described = csv_metadata(release, table, path.name)
+        described = csv_metadata(release, table, path.name, others)
         contents = {sidecar_of(path): lambda *_: described, path: csv_text}
     with ExitStack() as stack:
         given = list(inputs)
         outputs = [stack.enter_context(reserved(p, force=force, inputs=given)) for p in contents]
         for output, content in zip(outputs, contents.values(), strict=True):
-            output.write(content(release, table))
+            output.write(content(release, table, others))
 
 
 def write_page(
@@ -134,14 +138,17 @@ def write_page(
     *,
     force: bool = False,
     inputs: Iterable[Path] = (),
+    others: Sequence[Release] = (),
 ) -> None:
-    """Write the guarantee and then the tables of a result to an HTML or LaTeX file.
+    """Write the guarantees and then the tables of a result to an HTML or LaTeX file.
 
     A result without tables, such as synthetic rows, is refused.
     """
     if not found.has_sentences:
         require_ending(path)
-    stated = [release.guarantee_in_words(), *caveats(release)]
+    every = (release, *others)
+    stated = [one.guarantee_in_words() for one in every]
+    stated += dict.fromkeys(caveat for one in every for caveat in caveats(one))
     if path.suffix.lower() == ".tex":
         content = "\n".join([*(f"{latex.text(one)}\n" for one in stated), found.latex()])
     else:

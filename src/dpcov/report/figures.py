@@ -9,15 +9,21 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
 
 from dpcov import plot
+from dpcov.core.printable import shortened
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+    from matplotlib.axes import Axes
 
     from dpcov.core.show.result import Picture
 
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
 LINK_NAMESPACE = "http://www.w3.org/1999/xlink"
 MAX_NARROW_INCHES = 8.0  # inches; a wider figure fills the width of the page
+# Width of a figure for a phone, in inches. Text of 10 points is then as large as on a wide page.
+PHONE_INCHES = 4.6
+# Font size of names on a phone, and the height of a row with two lines in rows of a wide figure.
+PHONE_POINTS, LINES_PER_NAME = 8, 1.4
 TEXT_COLOUR = "#123456"  # placeholder for the text colour of the page
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -33,11 +39,11 @@ ET.register_namespace("", SVG_NAMESPACE)
 ET.register_namespace("xlink", LINK_NAMESPACE)
 
 
-def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
+def svg(name: str, title: str, picture: Picture, *, narrow: bool = False) -> tuple[Markup, bool]:
     """Return a picture as an SVG element, and True if the figure is wide.
 
     Every identifier begins with `name`, so that a page can contain several figures. The docstring
-    of the plot function describes the figure.
+    of the plot function describes the figure. A narrow figure has readable text on a phone.
     """
     from markupsafe import Markup
     from matplotlib import rc_context
@@ -48,7 +54,9 @@ def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
         warnings.simplefilter("ignore", UserWarning)  # characters that the font of matplotlib lacks
         figure = Figure(layout="constrained")
         draw = getattr(plot, picture.function)
-        draw(**picture.arguments, ax=figure)
+        axes = draw(**picture.arguments, ax=figure)
+        if narrow:
+            _narrow(axes, picture.function)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())  # noqa: S314  matplotlib wrote it
     for metadata in root.findall(f"{{{SVG_NAMESPACE}}}metadata"):
@@ -67,6 +75,32 @@ def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
         root.insert(at, part)
     element = Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
     return element, figure.get_figwidth() > MAX_NARROW_INCHES
+
+
+def _narrow(axes: Axes, function: str) -> None:
+    """Make a figure as wide as a phone.
+
+    Cells of a heatmap then have no space for figures. The names of a pair are on two lines.
+    """
+    figure: Any = axes.figure
+    width, height = figure.get_size_inches()
+    scale = min(PHONE_INCHES / width, 1.0)
+    if function == "heatmap":
+        for text in list(axes.texts):
+            text.remove()
+    if function == "graph":
+        for text in axes.texts:
+            text.set_fontsize(PHONE_POINTS)
+        reach = 1 + (axes.get_xlim()[1] - 1) / scale
+        axes.set_xlim(-reach, reach)
+        axes.set_ylim(-reach, reach)
+    if function in ("pairs", "coefficients"):
+        names = [text.get_text().split(" - ") for text in axes.get_yticklabels()]
+        labels = [" -\n".join(map(shortened, parts)) for parts in names]
+        axes.set_yticks(axes.get_yticks(), labels=labels, parse_math=False, fontsize=PHONE_POINTS)
+        axes.set_xlabel(axes.get_xlabel(), loc="right")
+        height *= LINES_PER_NAME / scale
+    figure.set_size_inches(width * scale, height * scale)
 
 
 def _adapt(element: ET.Element, name: str) -> None:

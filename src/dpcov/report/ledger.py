@@ -138,15 +138,15 @@ def _releases(account: Account) -> Table:
 
 
 def _sources(account: Account) -> Table:
-    """Return the table of the sources and purposes of the releases."""
+    """Return the table of the sources, purposes and files of the releases."""
     rows: list[Row] = []
     for entry in account.entries:
         if entry.outcome is not None:
             about = entry.outcome.about
-            year = "" if about.year is None else str(about.year)
-            cells = [about.source, about.schema, year, about.purpose or ""]
-            rows.append((str(entry.id), cells))
-    return Table(("release", "source", "schema", "year of the data", "purpose"), rows, words=True)
+            cells = [about.source, about.schema, about.stated_year, about.purpose or ""]
+            rows.append((str(entry.id), [*cells, ", ".join(about.names)]))
+    heads = ("release", "source", "schema", "year of the data", "purpose", "file")
+    return Table(heads, rows, words=True)
 
 
 def _files(account: Account) -> Table:

@@ -87,9 +87,7 @@ def published(release: Release, statements: Statements) -> list[Fact]:
 def protection(release: Release) -> list[Fact]:
     """Return what the guarantee means, as names and sentences without technical terms."""
     guarantee = release.whole_guarantee
-    meaning = (
-        f"{claims.meaning(guarantee)} By common standards, this is {words.strength(guarantee)}."
-    )
+    meaning = claims.meaning(guarantee)
     if release.group is not None:
         meaning += f" This holds for the releases of all levels of {release.group.column!r}."
     return [
@@ -108,9 +106,11 @@ def _who(guarantee: Guarantee) -> str:
     """Return who is protected, and what several rows of a person mean."""
     unit = guarantee.unit
     if unit.column is not None:
+        rows = f"at most {unit.max_rows} rows of each person"
+        rows = rows if unit.aggregate is None else "all rows of each person, as one mean row,"
         return (
-            f"Any one person. The column {shortened(unit.column)!r} identifies persons, and at "
-            f"most {unit.max_rows} rows of each person count."
+            f"Any one person. The column {shortened(unit.column)!r} identifies persons, and "
+            f"{rows} count."
         )
     two = claims.factor_in_words(2 * words.epsilon_of(guarantee))
     if not isinstance(guarantee.budget, PureDP):

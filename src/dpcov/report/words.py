@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
-from dpcov.published.record import sums_of
+from dpcov.estimate import dependent
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Guarantee
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 # Largest probability that is stated as a number.
 MAX_STATED_PROBABILITY = 0.999
-# Largest epsilon of strong, of moderate and of weak protection. Source: not recorded.
-MAX_STRONG_EPSILON, MAX_MODERATE_EPSILON, MAX_WEAK_EPSILON = 1.0, 3.0, 10.0
+# Epsilon above which the factor of the odds has no meaning, and is not stated as a number.
+MAX_STATED_EPSILON = 10.0
+# Factor from which two decimals say nothing.
+MIN_ROUND_FACTOR = 100.0
 # Delta for which rho is converted to an epsilon. Source: convention.
 CONVERSION_DELTA = 1e-6
 
@@ -28,14 +30,50 @@ def epsilon_of(guarantee: Guarantee) -> float:
     )
 
 
-def strength(guarantee: Guarantee) -> str:
-    """Return a word for the strength of the guarantee."""
+def odds_factor(guarantee: Guarantee) -> str:
+    """Return e^epsilon, rounded up: the largest factor by which odds can change."""
     epsilon = epsilon_of(guarantee)
-    if epsilon <= MAX_STRONG_EPSILON:
-        return "strong protection"
-    if epsilon <= MAX_MODERATE_EPSILON:
-        return "moderate protection"
-    return "weak protection" if epsilon <= MAX_WEAK_EPSILON else "hardly any protection"
+    if epsilon > MAX_STATED_EPSILON:
+        return f"e^{epsilon:.3g}"
+    size = math.exp(epsilon)
+    digits = 2 if size < MIN_ROUND_FACTOR else 0
+    return f"{math.ceil(size * 10**digits) / 10**digits:,.{digits}f}"
+
+
+def odds(guarantee: Guarantee) -> str:
+    """Return a phrase that says what epsilon bounds, as odds."""
+    one = "one row" if guarantee.unit.column is None else "one person"
+    subject = (
+        f"the odds that any {one} is in the table"
+        if guarantee.neighbors == Neighbors.ADD_REMOVE
+        else f"the odds between any two values of {one}"
+    )
+    exact = isinstance(guarantee.budget, PureDP)
+    exception = "" if exact else f", except with a probability of about {delta_of(guarantee):g}"
+    return f"{subject} change by a factor of at most {odds_factor(guarantee)}{exception}"
+
+
+def delta_of(guarantee: Guarantee) -> float:
+    """Return delta. A budget of rho has the delta of its conversion to epsilon."""
+    budget = guarantee.budget
+    return budget.delta if isinstance(budget, ApproxDP) else CONVERSION_DELTA
+
+
+def not_protected(release: Release) -> list[str]:
+    """Return what the release discloses without protection, in five lines at most."""
+    units = "rows" if release.guarantee.unit.column is None else "persons"
+    count = release.unit_count
+    known = "" if count is None else f", and the number of {units} ({count:,})"
+    found = [
+        "The schema (columns, bounds, levels), the budget and the settings of the release.",
+        f"The running time of dpcov{known}.",
+        "Facts about the group as a whole, even if they also hold for one person.",
+        "Choices that somebody made after an inspection of the data.",
+    ]
+    conditional = "not_protected" in release.provenance
+    return (
+        [*found, "Rows that break the condition under the facts above."] if conditional else found
+    )
 
 
 def for_everybody(release: Release) -> list[str]:
@@ -50,7 +88,7 @@ def for_everybody(release: Release) -> list[str]:
     words = [
         f"The figures on this page contain random noise, which hides {subject}. The number "
         f"epsilon = {epsilon_of(guarantee):.3g} measures the protection; a smaller epsilon "
-        f"protects more. By common standards, this is {strength(guarantee)}.",
+        f"protects more. For a reader of this page, {odds(guarantee)}.",
         "The guarantee holds whatever else a reader knows, and whatever anybody computes from "
         "these figures. The guarantee does not hide facts about the group as a whole, because the "
         "figures describe the group.",
@@ -63,10 +101,9 @@ def for_everybody(release: Release) -> list[str]:
             f"reading this page, the reader can be at most {percent(after)} sure of either one."
         )
     else:
-        rare = budget.delta if isinstance(budget, ApproxDP) else CONVERSION_DELTA
         words.append(
-            f"The guarantee has an exception: with a small probability, about {rare:g}, the "
-            "protection can be weaker."
+            "The guarantee has an exception: with a small probability, about "
+            f"{delta_of(guarantee):g}, the protection can be weaker."
         )
     return words
 
@@ -109,6 +146,7 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
         facts.insert(0, ("Which rows", group))
     if guarantee.unit.column is not None:
         text = f"dpcov uses at most {guarantee.unit.max_rows} rows of each person."
+        text = dependent(release, sampling=False) or text
         facts.insert(3, ("Rows per person", text))
     return facts
 
@@ -122,7 +160,7 @@ def for_the_statistician(release: Release) -> list[str]:
     ]
     if release.not_released is not None:
         words = [f"{release.not_released} The mechanism is {release.mechanism}."]
-    if (sums := sums_of(release)) is not None:
+    if (sums := release.sums_alone) is not None:
         deviation = sums.noise.standard_deviation * release.lattice.step**2
         words.append(
             f"Each sum has noise with a public distribution and a standard deviation of "

@@ -512,6 +512,28 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
     return found
 
 
+def matches_none(kind: pa.DataType, column: Categorical) -> bool:
+    """Return True if no cell of a type can be one of the declared levels.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the column. Texts can be every level.
+
+    column : Categorical
+        Declaration of the column.
+
+    Returns
+    -------
+    bool
+
+    """
+    numbers, truths = _meanings(dict(enumerate(map(level_text, column.levels))))
+    if pa.types.is_boolean(kind):
+        return not truths
+    return is_number(kind) and not _all_in_type(numbers, kind)
+
+
 def _confirmed(
     texts: pa.Array, read: pa.Array, found: Integers, numbers: Mapping[int, Decimal]
 ) -> Integers:

@@ -23,13 +23,21 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.rows.cells import codes_of, numbers_of, values_of
-from dpcov.rows.moment import BLOCK_ROWS, FINE_UNITS, UNITS, Lattice, LinearMap, exact_squared_norms
+from dpcov.rows.moment import (
+    BLOCK_ROWS,
+    FINE_UNITS,
+    SQUARED_NORM_LIMIT,
+    UNITS,
+    Lattice,
+    LinearMap,
+    exact_squared_norms,
+)
 from dpcov.rows.schema import Categorical, Derived, Numeric, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.core.arrays import Booleans, Matrix
+    from dpcov.core.arrays import Booleans, Integers, Matrix
 
 MAX_FLOAT32_INTEGER = 2**24  # Float32 represents every integer up to this size.
 MAX_FLOAT32_EXPONENT = 60  # Half-ranges from 2^-60 to 2^60 are scaled in float32.
@@ -265,6 +273,52 @@ class Columns:
             np.rint(here, out=here)
 
 
+@dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
+class MeanRows:
+    """Mean rows of persons.
+
+    The content is private: dpcov publishes it only with noise.
+
+    Attributes
+    ----------
+    means : ndarray of int32, shape (n, p)
+        One row per person, in steps of 2^-20 of a half-range.
+
+    """
+
+    means: Integers
+
+    @property
+    def num_rows(self) -> int:
+        """Number of persons."""
+        return len(self.means)
+
+
+class MeanColumns(Columns):
+    """Encoder of mean rows, before the linear map and the clipping."""
+
+    def __init__(self, schema: Schema, scales: Matrix) -> None:
+        super().__init__(schema, scales)
+        self.largest_squared_norm = SQUARED_NORM_LIMIT  # so that every row is certified
+
+    def encode(self, batch: MeanRows) -> Encoded:
+        """Scale the mean rows to the lattice of a query; `write` rounds them."""
+        numbers = np.ascontiguousarray(batch.means.T, np.float64)
+        np.multiply(numbers, (self._scales / UNITS)[:, None], out=numbers)
+        np.clip(numbers, -self._caps[:, None], self._caps[:, None], out=numbers)
+        count = batch.num_rows
+        return Encoded(numbers, np.empty((0, count), np.int32), None, np.empty((0, count)))
+
+    def write(self, encoded: Encoded, rows: Matrix) -> None:
+        """Write all features as rounded integers, in lattice steps."""
+        np.rint(encoded.numbers, out=rows[: len(encoded.numbers)])
+
+
+def columns_of(schema: Schema, scales: Matrix) -> Columns:
+    """Return the encoder of the rows of a schema, or of the mean rows of its persons."""
+    return (MeanColumns if schema.person_means else Columns)(schema, scales)
+
+
 def _runs(features: list[int]) -> list[tuple[slice, slice]]:
     """Group ascending positions into runs of neighbours.
 
@@ -353,7 +407,7 @@ class Encoder:
         if linear_map is not None:
             scales = np.ldexp(float(FINE_UNITS), linear_map.halvings)
             self._offsets = (linear_map.center * scales)[:, None]
-        self.columns = Columns(schema, scales)
+        self.columns = columns_of(schema, scales)
         # The bounds of the columns alone can already guarantee that every row is within the radius.
         largest = self.columns.largest_squared_norm
         self._inside = linear_map is None and largest <= lattice.side**2
@@ -462,7 +516,7 @@ class Encoder:
             Square roots of the weights, as fractions of the largest weight; None without weights.
 
         """
-        columns = Columns(self._schema, np.full(self._inputs, UNITS / self._step))
+        columns = columns_of(self._schema, np.full(self._inputs, UNITS / self._step))
         encoded = columns.encode(batch)
         whole = np.empty((self._inputs + 1, batch.num_rows))
         rows = whole[:-1]

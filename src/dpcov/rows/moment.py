@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,11 @@ UNITS = 2**20  # Lattice steps per half-range of a column, or per radius after a
 SQUARED_NORM_LIMIT = 2**53
 _STRIP_ROWS = 64  # Number of rows of a Gram matrix that are converted at a time, to save memory.
 BLOCK_ROWS = 4096  # Maximum number of rows of one BLAS call: BLOCK_ROWS * 2^40 < 2^53.
+
+
+def _derived() -> Any:
+    """Return a field that the constructor sets, and that equality and hashes ignore."""
+    return field(init=False, repr=False, compare=False, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,28 @@ class Lattice:
     equal_intercepts : bool
         True if every row has the full intercept, because the schema has no weights.
 
+    Attributes
+    ----------
+    intercept_parts : tuple of int, length 2
+        Factors (tau, c) of the intercept t = tau c, with c at most 2^20. Blocks of rows contain c
+        (see `Accumulator`).
+
+    intercept_units : int
+        Intercept t in lattice steps: the smallest product of its factors that is at least the
+        requested intercept.
+
+    intercept_size : float
+        Intercept t in units of an encoded row.
+
+    dimension : int
+        Order d of the second moment, including the intercept.
+
+    bound : int
+        Certified bound B^2 on the squared norm of a whole row w, in squared lattice steps.
+
+    unit_bound : int
+        Bound k B^2 on the trace of the contribution of one privacy unit.
+
     """
 
     features: int
@@ -80,17 +107,44 @@ class Lattice:
     side: int = 0
     step: float = 0.0
     equal_intercepts: bool = False
+    intercept_parts: tuple[int, int] = _derived()
+    intercept_units: int = _derived()
+    intercept_size: float = _derived()
+    dimension: int = _derived()
+    bound: int = _derived()
+    unit_bound: int = _derived()
 
     def __post_init__(self) -> None:
-        if self.side == 0:
-            self._set_step(min(1.0, power_above(self.radius)) / UNITS)
-            while self.bound >= SQUARED_NORM_LIMIT:
-                self._set_step(2 * self.step)
+        if self.side:
+            self._set(self.step, self.side)
+            return
+        self._set_step(min(1.0, power_above(self.radius)) / UNITS)
+        while self.bound >= SQUARED_NORM_LIMIT:
+            self._set_step(2 * self.step)
 
     def _set_step(self, step: float) -> None:
         """Set the step, and the radius in steps."""
-        object.__setattr__(self, "step", step)
-        object.__setattr__(self, "side", math.ceil(exact(self.radius) / exact(step)))
+        self._set(step, math.ceil(exact(self.radius) / exact(step)))
+
+    def _set(self, step: float, side: int) -> None:
+        """Set the step, the radius in steps, and what follows from both."""
+        wanted = math.ceil(exact(self.intercept) * side)
+        factor = max(1, -(-wanted // UNITS))
+        parts = factor, -(-wanted // factor)
+        units = math.prod(parts)
+        bound = side**2 + units**2
+        facts = {
+            "step": step,
+            "side": side,
+            "intercept_parts": parts,
+            "intercept_units": units,
+            "intercept_size": units * step,
+            "dimension": self.features + (units > 0),
+            "bound": bound,
+            "unit_bound": self.unit.max_rows * bound,
+        }
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(
@@ -157,39 +211,6 @@ class Lattice:
         if units == self.intercept_units:
             return self
         return replace(self, intercept=(units - 0.5) / self.side)
-
-    @property
-    def intercept_parts(self) -> tuple[int, int]:
-        """Factors (tau, c) of the intercept t = tau c, with c at most 2^20.
-
-        Blocks of rows contain c (see `Accumulator`).
-        """
-        wanted = math.ceil(exact(self.intercept) * self.side)
-        factor = max(1, -(-wanted // UNITS))
-        return factor, -(-wanted // factor)
-
-    @property
-    def intercept_units(self) -> int:
-        """Intercept t in lattice steps.
-
-        The value is the smallest product of its factors that is at least the requested intercept.
-        """
-        return math.prod(self.intercept_parts)
-
-    @property
-    def dimension(self) -> int:
-        """Order d of the second moment, including the intercept."""
-        return self.features + (self.intercept_units > 0)
-
-    @property
-    def bound(self) -> int:
-        """Certified bound B^2 on the squared norm of a whole row w, in squared lattice steps."""
-        return self.side**2 + math.prod(self.intercept_parts) ** 2
-
-    @property
-    def unit_bound(self) -> int:
-        """Bound k B^2 on the trace of the contribution of one privacy unit."""
-        return self.unit.max_rows * self.bound
 
     def nuclear(self, neighbors: Neighbors) -> int:
         """Return the nuclear-norm sensitivity, in squared lattice steps.
@@ -409,6 +430,8 @@ def max_transformed_norm(
     center: Matrix | None,
     radius: float,
     exclusive: Iterable[Sequence[int]] = (),
+    *,
+    spectral: float | None = None,
 ) -> float:
     """Bound the norm of A (z - c) over all encoded rows z.
 
@@ -426,6 +449,10 @@ def max_transformed_norm(
     exclusive : iterable of sequences of int
         Groups of features. In each group at most one feature is nonzero, and none is negative.
 
+    spectral : float, optional
+        Lower bound of the spectral norm of A, in place of the spectral norm. The result is then a
+        lower bound of the usual result, which takes less time.
+
     Returns
     -------
     float
@@ -434,7 +461,8 @@ def max_transformed_norm(
     """
     center = np.zeros(matrix.shape[1]) if center is None else center
     of_cube = np.linalg.norm(np.abs(matrix) @ (1 + np.abs(center)))
-    of_ball = np.linalg.norm(matrix, 2) * (radius + np.linalg.norm(center))
+    spectral = float(np.linalg.norm(matrix, 2)) if spectral is None else spectral
+    of_ball = spectral * (radius + np.linalg.norm(center))
     units = np.diag(matrix)
     if np.any(matrix != np.diag(units)):
         return float(min(of_cube, of_ball))

@@ -16,6 +16,7 @@ import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -513,7 +514,7 @@ class Categorical(_Cells):
             return len(self.levels)
         return len(self.labels) - 1 if self.missing == "level" else -1
 
-    @property
+    @cached_property
     def is_full(self) -> bool:
         """True if every value, including missing values, sets exactly one indicator."""
         return self.other and self.missing in ("level", "other")
@@ -548,8 +549,18 @@ Column = Annotated[
 ]
 
 
+def _without_required_rows(document: dict[str, Any]) -> None:
+    """Make `max_rows` optional in the JSON Schema, because an aggregate implies its value."""
+    document["required"] = [name for name in document["required"] if name != "max_rows"]
+
+
 class PersonUnit(_Model):
-    """Privacy unit of persons: the id column, and how many rows of one person count."""
+    """Privacy unit of persons: the id column, and how the rows of one person count.
+
+    Either at most `max_rows` rows of a person count, or one row, the mean of all rows.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_without_required_rows)
 
     column: str
     type: Literal["integer", "decimal", "uuid", "text"] | None = Field(
@@ -557,7 +568,40 @@ class PersonUnit(_Model):
         description="Type of the ids. Two ids that are equal as values of this type are the same "
         "person. dpcov reads no table without it; releases before version 0.2.0 lack the type.",
     )
-    max_rows: int = Field(ge=1, le=2**20)
+    max_rows: int = Field(
+        ge=1,
+        le=2**20,
+        description="Largest number of rows of a person that count. Required without `aggregate`.",
+    )
+    aggregate: Literal["mean"] | None = Field(
+        None,
+        description="With `mean`, each person becomes one row, the mean of all rows. `max_rows` is "
+        "then 1.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_row(cls, document: Any) -> Any:
+        """Add `max_rows = 1` to a unit whose rows are averaged."""
+        if isinstance(document, dict) and document.get("aggregate") is not None:
+            return {"max_rows": 1} | document
+        return document
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PersonUnit:
+        """Refuse an aggregate of a limited number of rows."""
+        if self.aggregate is not None and self.max_rows != 1:
+            raise ValueError(
+                'aggregate = "mean" uses all rows of a person, as one row. Remove max_rows or '
+                "aggregate"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an unset aggregate, because earlier versions of dpcov do not know it."""
+        found: dict[str, Any] = write(self)
+        return {name: one for name, one in found.items() if name != "aggregate" or one is not None}
 
 
 class Weight(_Model):
@@ -706,6 +750,9 @@ class Feature:
     variable : bool
         False if the feature only indicates missing values of another feature.
 
+    is_indicator : bool
+        True if the feature is 0 or 1: the indicator of a level, or of a missing number.
+
     """
 
     name: str
@@ -713,11 +760,10 @@ class Feature:
     center: float = 0.0
     scale: float = 1.0
     variable: bool = True
+    is_indicator: bool = dataclass_field(init=False)
 
-    @property
-    def is_indicator(self) -> bool:
-        """True if the feature is 0 or 1: the indicator of a level, or of a missing number."""
-        return self.name != self.column
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_indicator", self.name != self.column)
 
 
 class Schema(_Model):
@@ -918,6 +964,11 @@ class Schema(_Model):
                     f"a file without a header needs a declaration of the {role} column. Add "
                     "it to the columns with kind = 'ignored'"
                 )
+        if self.person_means and self.weight is not None:
+            raise ValueError(
+                'aggregate = "mean" gives each person one row without a weight. Remove [weight] '
+                "or aggregate"
+            )
         if self.unit is not None and self.file.rows is not None:
             raise ValueError(
                 "file.rows cannot fix the number of persons. Remove file.rows or [unit]"
@@ -935,6 +986,13 @@ class Schema(_Model):
                 )
         if self.by is not None:
             self.grouped_by(self.by)
+        return self
+
+    @model_validator(mode="after")
+    def _complete(self) -> Schema:
+        """Compute what follows from the columns, so that later accesses compute nothing."""
+        _ = self.variables, self.indicators, self.missing_columns, self.person_means
+        _ = [one.is_full for one in self.encoded_columns.values() if isinstance(one, Categorical)]
         return self
 
     @property
@@ -1191,7 +1249,23 @@ class Schema(_Model):
         """
         if self.unit is None:
             return privacy.Unit()
-        return privacy.Unit(self.unit.column, self.unit.max_rows)
+        return privacy.Unit(self.unit.column, self.unit.max_rows, self.unit.aggregate)
+
+    @cached_property
+    def person_means(self) -> bool:
+        """True if each encoded row is the mean of all rows of one person.
+
+        A flag or an indicator of a level is then a fraction of the person's rows.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> unit = {"column": "patient", "aggregate": "mean"}
+        >>> dpcov.Schema.from_bounds(0, 120, ["age"], unit=unit).person_means
+        True
+
+        """
+        return self.unit is not None and self.unit.aggregate is not None
 
     def with_rows(self, rows: int | None) -> Schema:
         """Return the schema with a public number of rows.
@@ -1439,13 +1513,32 @@ def _words(fault: Any) -> str:
     """Describe one fault in one or two sentences."""
     text = reason(fault)
     if fault["type"] == "extra_forbidden":
-        text = "this entry does not exist. Check its spelling"
+        text = _unknown_entry(fault["loc"])
+    elif fault["type"] == "string_type" and "missing_codes" in fault["loc"]:
+        text = 'must be text. Put the number in quotes, such as "-9"'
     elif fault["type"] == "union_tag_invalid":
         kind = fault["ctx"]["tag"]
         near = difflib.get_close_matches(kind, get_args(DeclaredKind), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "Choose a kind of the documentation."
         text = f"the kind {kind[:50]!r} does not exist. {hint}"
     return text if text.endswith((".", "?")) else f"{text}."
+
+
+def _unknown_entry(place: Sequence[Any]) -> str:
+    """Describe an entry that does not exist at this place, such as `decimal` of a date."""
+    models = {one.model_fields["kind"].default: one for one in get_args(get_args(Column)[0])}
+    if len(place) == 4 and place[0] == "columns" and place[2] in models:
+        own, key = models[place[2]].model_fields, str(place[3])
+        others = [kind for kind, model in models.items() if key in model.model_fields]
+        if others:
+            named = ", ".join(kind for kind in others if kind != "numeric")
+            return (
+                f"a column of the kind {place[2]!r} has no such entry. Remove the entry, or "
+                f"choose another kind: {named}"
+            )
+        if near := difflib.get_close_matches(key, own, 1):
+            return f"this entry does not exist. Did you mean {near[0]!r}?"
+    return "this entry does not exist. Check its spelling"
 
 
 def _place(fault: Any) -> str:

@@ -39,7 +39,6 @@ from dpcov.mechanisms import additive, count, gaussian, standardized
 from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.published.kinds import NoisyTrace
-from dpcov.published.record import sums_of
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.sources.rows import Rows
 
@@ -270,7 +269,7 @@ def released(
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    if (sums := sums_of(made)) is None:
+    if (sums := made.sums_alone) is None:
         name, noisy = "second moment", _of_moment(made.noise, _trace_noise(made))
     else:
         name, noisy = "sums", (_sums, (sums.noise,))

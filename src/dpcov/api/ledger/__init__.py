@@ -54,6 +54,7 @@ from dpcov.core.privacy import (
     Neighbors,
     PureDP,
     budget_from,
+    unit_document,
 )
 from dpcov.errors import BudgetExceededError, LedgerError
 
@@ -507,7 +508,7 @@ class Ledger:
             account = account_of(db, dataset)
             _check(account, guarantee, mu)
             amount = json.dumps(asdict(guarantee.budget) | {"mu": mu})
-            unit = json.dumps(asdict(guarantee.unit))
+            unit = json.dumps(unit_document(guarantee.unit))
             entry = (account.dataset, _now(), note, amount, guarantee.neighbors, unit)
             return insert(db, "entries", *entry)
 

@@ -20,6 +20,7 @@ from dpcov.core.privacy import (
     budget_from,
     round_down,
     round_up,
+    unit_document,
 )
 from dpcov.core.privacy_filter import total
 from dpcov.core.show.result import Result
@@ -60,6 +61,9 @@ class About:
     purpose : str or None
         Purpose of the release.
 
+    names : tuple of str
+        Names of the release files, in the order of their hashes. Empty if no command wrote them.
+
     """
 
     source: str = ""
@@ -67,6 +71,12 @@ class About:
     schema_sha256: str = ""
     year: int | None = None
     purpose: str | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def stated_year(self) -> str:
+        """Year of the data as text, or an empty text."""
+        return "" if self.year is None else str(self.year)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +151,13 @@ class Entry:
 
     @property
     def file(self) -> str:
-        """Hash of the release file, in short, or what is known instead."""
+        """Name and short hash of the release file, or what is known instead."""
         if self.outcome is None:
             return self.state
+        names = self.outcome.about.names[:1]
         first, *others = [*(one[:SHORT_HASH] for one in self.outcome.files), ""]
-        return f"{first} and {len(others) - 1} more" if len(others) > 1 else first or "no file"
+        more = f"and {len(others) - 1} more" if len(others) > 1 else ""
+        return " ".join(filter(None, [*names, first or "no file", more]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +262,11 @@ class Account(Result):
     def to_json(self) -> dict[str, Any]:
         """Return the account as plain data for JSON, with the entries under ``releases``."""
         plain = asdict(self)
+        plain["unit"] = None if self.unit is None else unit_document(self.unit)
         plain["can_request"] = [asdict(budget) for budget in self.can_request]
         plain["releases"] = list(plain.pop("entries"))
+        for one, entry in zip(plain["releases"], self.entries, strict=True):
+            one["guarantee"]["unit"] = unit_document(entry.guarantee.unit)
         return plain
 
     def tables(self) -> list[Table]:
@@ -303,14 +318,13 @@ class Account(Result):
         return epsilon_at(entry.spend, self.budget.delta)
 
     def _releases(self) -> Table:
-        rows: list[Row] = [
-            (
-                str(entry.id),
-                [entry.short_time, entry.note, in_words(entry.guarantee.budget), entry.file],
-            )
-            for entry in self.entries
-        ]
-        return Table(("release", TIME_HEAD, "mechanism", "spent", "file"), rows, words=True)
+        rows: list[Row] = []
+        for entry in self.entries:
+            about = About() if entry.outcome is None else entry.outcome.about
+            cells = [entry.short_time, entry.note, in_words(entry.guarantee.budget), entry.file]
+            rows.append((str(entry.id), [*cells, about.source, about.stated_year]))
+        heads = ("release", TIME_HEAD, "mechanism", "spent", "file", "source", "year")
+        return Table(heads, rows, words=True)
 
 
 def in_words(budget: Budget) -> str:
@@ -422,6 +436,7 @@ def _entries(db: sqlite3.Connection, dataset: str) -> tuple[Entry, ...]:
         for row in db.execute("SELECT * FROM results ORDER BY id"):
             content = json.loads(row["content"])
             files = tuple(map(str, content.pop("files")))
+            content["names"] = tuple(map(str, content.get("names", ())))
             outcomes[int(row["entry"])] = Outcome(row["time"], files, About(**content))
     rows = db.execute("SELECT * FROM entries WHERE dataset = ? ORDER BY id", (dataset,))
     return tuple(_entry(row, outcomes.get(row["id"])) for row in rows)

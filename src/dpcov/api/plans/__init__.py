@@ -29,6 +29,7 @@ from dpcov.core.privacy import (
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Cell, Row, Table, sentences
+from dpcov.core.steps import Steps
 from dpcov.denoise import Method
 from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
@@ -95,6 +96,8 @@ RELEASE_RANGE_FACTOR, ASSUMPTIONS_RANGE_FACTOR = 1.22, 1.5
 # Standard deviations in the range of a plan without assumptions, as fractions of half the width of
 # the bounds. A column that fills its bounds evenly has 0.58.
 NARROW_SPREAD, WIDE_SPREAD = 0.1, 0.58
+# Number of tables of the range, without the table of the plan.
+MAX_OTHER_TABLES = 5
 # Number of readings of the table above which a plan simulates fewer releases.
 MAX_FAST_PASSES = 6
 
@@ -494,11 +497,14 @@ class _Planner:
         source = simulated.source(rows)
         return Trials(self.schema, moment, rows, targets, self.method, source, self.with_mu)
 
-    def between(self, own: Prediction, name: str, rows: int) -> dict[str, tuple[float, float]]:
+    def between(
+        self, own: Prediction, name: str, rows: int, steps: Steps
+    ) -> dict[str, tuple[float, float]]:
         """Return the range of each error over several tables that fit the assumptions."""
         mechanism = self.chosen(own.budget) if name == "auto" else mechanism_named(name)
         errors = [own.errors]
         for table in self._others():
+            steps.advance()
             errors.append(self._tried(mechanism, own.budget, self.trials(rows, table)).errors)
         found: dict[str, tuple[float, float]] = {}
         factor = ASSUMPTIONS_RANGE_FACTOR if self.assumptions.like is None else RELEASE_RANGE_FACTOR
@@ -689,8 +695,10 @@ def plan(
     planner = _Planner(declared, relation, supposed, target, goal, denoise, with_mu)
     trials = planner.trials(int(rows))
     predictions, others = [], []
+    steps = Steps((len(MECHANISMS) if mechanism == "auto" else 1) + len(factors) + MAX_OTHER_TABLES)
     if mechanism == "auto":
         for name in MECHANISMS:
+            steps.advance()
             try:
                 predictions.append(planner.compared(name, budget, trials))
             except MechanismError as error:
@@ -706,8 +714,9 @@ def plan(
     curve = []
     here = planner.chosen(budget).name if mechanism == "auto" else mechanism
     known = {p.mechanism: p for p in predictions}
-    between = planner.between(known[here], mechanism, int(rows)) if here in known else {}
+    between = planner.between(known[here], mechanism, int(rows), steps) if here in known else {}
     for factor in factors:
+        steps.advance()
         if factor == 1 and here in known:
             curve.append(known[here])
             continue

@@ -8,8 +8,7 @@ import numpy as np
 
 from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
 from dpcov.analysis.normal_equations import solve
-from dpcov.denoise.projection import positive
-from dpcov.estimate import Estimate
+from dpcov.estimate import Estimate, positive
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

@@ -22,8 +22,7 @@ from dpcov.api.plans.typical_correlation import JITTER, typical_correlation
 from dpcov.core.parameters import Interval, check
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.estimate import Estimate
-from dpcov.estimate.missing import has_gaps
-from dpcov.estimate.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
+from dpcov.estimate.errors import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Categorical, Numeric, Schema
 
@@ -230,7 +229,7 @@ class SimulatedTable:
                 max(MIN_SIMULATED_ROWS, len(schema.features)),
             )
             encoded = rows_like(assumptions.like, schema, count, generator)
-            if not has_gaps(schema):
+            if not schema.missing_columns:
                 mean = _mean_of_moments(*moments_like(assumptions.like, schema), lattice)
                 return cls(schema, lattice, mean, encoded)
             shares = Estimate.of(assumptions.like).missing_shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -21,7 +21,6 @@ from dpcov.estimate import Estimate
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.published.kinds import EstimatedMatrix, NoisyMatrix, Round
-from dpcov.published.record import sums_of
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -148,24 +147,37 @@ class Trials:
             Average errors of the releases.
 
         """
-        per_row = units_per_row(self.schema)
-        lattice = self.moment.lattice
-        laws = count.calibrated(
-            mechanism, lattice, budget, neighbors, per_row, with_mu=self.with_mu
-        )
-        calibration = laws.laws
-        if adds_noise(calibration):
-            generator = simulation_generator(NOISE_SEED)
-            made = [self._release(mechanism, calibration, laws, generator) for _ in range(repeats)]
-            return self.measured(made, calibration.matrix)
-        if self.source is None:
-            raise ValueError("The mechanism needs rows, but there are no simulated rows.")
-        asked = mechanism, self.source, budget, neighbors, repeats, self.method
-        made = list(simulated_releases(*asked, with_mu=self.with_mu))
+        laws = self._laws(mechanism, budget, neighbors)
+        made = list(self.releases(mechanism, budget, neighbors, repeats))
+        if adds_noise(laws.laws):
+            return self.measured(made, laws.laws.matrix)
+        assert self.source is not None  # noqa: S101  for type checkers: the releases have rows
         # The exact second moment of transformed rows must not clip any row. No row exceeds the
         # largest norm of the declared schema.
         radius = None if made[0].linear_map is None else self.source.declared.largest_norm
         return replace(self, moment=self.source.second_moments(radius=radius)[0]).measured(made)
+
+    def releases(
+        self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, repeats: int
+    ) -> Iterator[Release]:
+        """Generate simulated releases. `errors` explains the parameters."""
+        laws = self._laws(mechanism, budget, neighbors)
+        calibration = laws.laws
+        if adds_noise(calibration):
+            generator = simulation_generator(NOISE_SEED)
+            for _ in range(repeats):
+                yield self._release(mechanism, calibration, laws, generator)
+            return
+        if self.source is None:
+            raise ValueError("The mechanism needs rows, but there are no simulated rows.")
+        asked = mechanism, self.source, budget, neighbors, repeats, self.method
+        yield from simulated_releases(*asked, with_mu=self.with_mu)
+
+    def _laws(self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors) -> WithCount:
+        per_row, lattice = units_per_row(self.schema), self.moment.lattice
+        return count.calibrated(
+            mechanism, lattice, budget, neighbors, per_row, with_mu=self.with_mu
+        )
 
     def measured(self, releases: Sequence[Release], law: MatrixLaw | None = None) -> Errors:
         """Average the errors of releases of this table.
@@ -184,7 +196,7 @@ class Trials:
             Average errors of the releases.
 
         """
-        if sums_of(releases[0]) is not None:
+        if releases[0].sums_alone is not None:
             return self._of_sums(releases)
         truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
@@ -210,7 +222,7 @@ class Trials:
         exact = np.append(np.diag(self.moment.units)[:last], self.moment.units[:, last]) * step**2
         noise, sizes = [], []
         for made in releases:
-            sums, moment = sums_of(made), Estimate.of(made).moment
+            sums, moment = made.sums_alone, Estimate.of(made).moment
             assert sums is not None  # noqa: S101  for type checkers: all releases hold sums
             noise.append(_size(np.array(sums.values, float) * step**2 - exact.astype(float)))
             found = np.append(np.diag(moment)[:last], moment[:, last])

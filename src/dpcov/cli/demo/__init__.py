@@ -80,10 +80,12 @@ def run(folder: Path) -> Release:
 
     left = ledger.account().left["epsilon"]
     place = shown(out)
-    print(f"\nRelease:  {place}\n          Further analyses of this file cost no privacy:")
-    print(f"          dpcov show {place}\n          dpcov correlation {place}")
-    print(f"Ledger:   {shown(ledger_path)}, epsilon left: {left:g}")
-    print(f"          dpcov ledger show {shown(ledger_path)}")
+    print(f"\nRelease: {place}")
+    print(f"Ledger:  {shown(ledger_path)}, epsilon left: {left:g}")
+    print("Next, without further cost in privacy:")
+    print(f"  dpcov table1 {place}")
+    print(f"  dpcov ols {place} --target systolic")
+    print(f"  dpcov report {place} --out {shown(folder / 'visits.html')}")
     return made
 
 

@@ -29,6 +29,8 @@ def tables(shown: Iterable[Table]) -> str:
 def element(table: Table, caption: str) -> str:
     """Return the HTML table element of a table with all its rows.
 
+    Each cell has the head of its column in ``data-label``, for pages that show rows as cards.
+
     Parameters
     ----------
     table : Table
@@ -44,9 +46,11 @@ def element(table: Table, caption: str) -> str:
     """
     heads = table.heads if any(table.heads) else ()
     head = "".join(f'<th scope="col">{text(word)}</th>' for word in heads)
+    labels = [f' data-label="{text(word)}"' if word else "" for word in heads[1:]]
+    labels = labels or [""] * (len(table.heads) - 1)
     rows = "".join(
         f'<tr><th scope="row">{text(name)}</th>'
-        + "".join(f"<td>{text(cell)}</td>" for cell in cells)
+        + "".join(f"<td{at}>{text(cell)}</td>" for at, cell in zip(labels, cells, strict=True))
         + "</tr>"
         for name, *cells in table.texts()
     )

@@ -36,7 +36,8 @@ class Picture:
 class Result:
     """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it.
 
-    Each analysis returns a result with these methods. A notebook shows a result as tables.
+    Each analysis returns a result with these methods. A shell and a notebook show a result as
+    tables.
 
     Examples
     --------
@@ -50,6 +51,12 @@ class Result:
 
     __slots__ = ()
     has_sentences: ClassVar[bool] = True  # True if the tables have notes
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep `__repr__`, which `dataclass` replaces unless the class itself defines it."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
 
     def tables(self) -> list[Table]:
         """Return the tables that a person reads."""
@@ -146,6 +153,12 @@ class Result:
         from dpcov.core.show.text import summary
 
         return summary(self.tables())
+
+    def __repr__(self) -> str:
+        """Return the tables as a shell shows them. `summary` has the omitted rows too."""
+        from dpcov.core.show.text import short
+
+        return short(self.tables())
 
     def _repr_html_(self) -> str:
         return html.tables(self.tables())

@@ -83,6 +83,9 @@ class Table:
     otherwise : Table, optional
         Table that is shown instead when a line must be folded.
 
+    folded : bool
+        True if a page shows the table only after a click.
+
     """
 
     heads: tuple[str, ...]
@@ -100,6 +103,7 @@ class Table:
     words: bool = False
     fits: bool = False
     otherwise: Table | None = None
+    folded: bool = False
 
     def short(self) -> tuple[Table, list[str]]:
         """Return a shorter table, and sentences about the omitted rows and columns.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Width of an output that is not a terminal, in characters.
 PIPE_WIDTH = 160
+# Width of a text without a limit, in characters.
+MAX_WIDTH = 10_000
 # Smallest width of folded names, in characters.
 MIN_NAME_WIDTH = 8
 
@@ -53,10 +56,23 @@ def print_tables(shown: Iterable[Table]) -> None:
 
 def summary(shown: Iterable[Table]) -> str:
     """Return several tables as text, with all rows and columns."""
+    return _text((table.in_full() for table in shown), MAX_WIDTH, "")
+
+
+def short(shown: Iterable[Table]) -> str:
+    """Return several tables as text for a shell, without the rows that a short table omits.
+
+    The text is as wide as the terminal.
+    """
+    width = shutil.get_terminal_size((PIPE_WIDTH, 0)).columns
+    return _text(shown, width, "; summary() shows them all", force_terminal=True)
+
+
+def _text(shown: Iterable[Table], width: int, hint: str, **options: Any) -> str:
     buffer = io.StringIO()
-    out = Console(file=buffer, width=10_000, highlight=False, color_system=None)
+    out = Console(file=buffer, width=width, highlight=False, color_system=None, **options)
     for table in shown:
-        _print(out, table.in_full(), "")
+        _print(out, table, hint)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 
 
@@ -105,7 +121,7 @@ def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
 
 def _width(found: Grid) -> int:
     """Return the width of a table without folded names, in characters."""
-    return Console(width=10_000).measure(found).maximum
+    return Console(width=MAX_WIDTH).measure(found).maximum
 
 
 def _parts(table: Table, width: int) -> list[Table]:
@@ -135,7 +151,7 @@ def _fold(found: Grid, width: int) -> None:
 
     Numbers are never folded.
     """
-    wide = Console(width=10_000)
+    wide = Console(width=MAX_WIDTH)
     names, *figures = found.columns
     for column in found.columns:
         column.overflow = "fold"

@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows, codes_of, numbers_of, values_of
+from dpcov.rows.encoder import MeanRows
+from dpcov.rows.person_means import PersonSums, stored_column
 from dpcov.rows.schema import Categorical, Numeric
 from dpcov.rows.sources.base import Wrapper
 from dpcov.rows.sources.ids import ID_BYTES, IdColumn, canonical, records
@@ -124,10 +127,7 @@ class Kept(Wrapper):
             raise ValueError("the schema has no person unit")
         for part in range(self._parts):
             rows = np.concatenate([np.empty(0, copy.kind), *copy.part(part)])
-            ids = np.ascontiguousarray(rows[self._schema.unit.column])
-            encoded = pa.FixedSizeBinaryArray.from_buffers(
-                pa.binary(ID_BYTES), len(ids), [None, pa.py_buffer(ids.view(np.uint8))]
-            ).dictionary_encode()
+            encoded = _ids(rows[self._schema.unit.column]).dictionary_encode()
             yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
 
     def fill(self) -> None:
@@ -162,7 +162,8 @@ class Kept(Wrapper):
             if unit is not None and name == unit.column:
                 continue
             if isinstance(column, Categorical):
-                rows[name] = codes_of(values, column, schema.missing)
+                stored = stored_column(column) if schema.person_means else column
+                rows[name] = codes_of(values, stored, schema.missing)
                 continue
             if not isinstance(column, Numeric):
                 rows[name] = numbers_of(values, schema.missing)
@@ -176,6 +177,73 @@ class Kept(Wrapper):
         known: AnyArray = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
         known[unit.column] = records(ids.drop_null(), self._key)
         return known
+
+
+class PersonMeans(Kept):
+    """Source that is read once, and whose copy contains one row per person: the mean of all rows.
+
+    The rows of a person can be anywhere in the table, so dpcov first copies all rows, as `Kept`
+    does. It then computes the means of the persons of one part at a time, and keeps only the means.
+    """
+
+    def fill(self) -> None:
+        """Read the source once, and replace the rows of each person by their mean."""
+        if self._copy is not None:
+            return
+        super().fill()
+        rows, self._copy = self._copy, None
+        if rows is None:
+            raise ValueError("a table of persons is always copied")
+        size = len(self._schema.features)
+        means = Copy(np.dtype([("means", np.int32, (size,))]))
+        found = [np.empty((0, size), np.int32)]
+        for part in range(self._parts):
+            found.append(self._means(rows, part))
+            if part == self._parts - 1 or sum(map(len, found)) >= batch_rows(size):
+                means.add(np.concatenate(found).view(means.kind)[:, 0])
+                found.clear()
+        self._copy = means
+
+    def _means(self, rows: Copy, part: int) -> AnyArray:
+        """Return the mean rows of the persons of a part as int32, shape (persons, p).
+
+        The pieces of a part are read twice, so that a person can have more rows than fit in memory.
+        """
+        column = self._schema.unit.column if self._schema.unit else ""
+        known = pa.array([], pa.binary(ID_BYTES))
+        for piece in rows.part(part):
+            known = pa.chunked_array([known, _ids(piece[column])]).unique()
+        if not len(known):
+            return np.empty((0, len(self._schema.features)), np.int32)
+        sums = PersonSums(self._schema, len(known))
+        for piece in rows.part(part):
+            owners = pc.index_in(_ids(piece[column]), value_set=known)
+            sums.add(Batch(piece), owners.to_numpy().astype(np.int64))
+        return sums.means().astype(np.int32)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield the mean rows of all persons as `MeanRows`."""
+        del columns  # a mean row contains all columns
+        self.fill()
+        if self._copy is None:
+            raise ValueError("the copy is full")
+        size = batch_rows(len(self._schema.features))
+        for rows in self._copy.part():
+            for start in range(0, len(rows), size):
+                yield MeanRows(rows["means"][start : start + size])
+
+
+def copied(source: Source, schema: Schema) -> Source:
+    """Return a source with a private copy if the schema protects persons."""
+    if schema.unit is None:
+        return source
+    return (PersonMeans if schema.person_means else Kept)(source, schema)
+
+
+def _ids(ids: AnyArray) -> pa.FixedSizeBinaryArray:
+    """Return the records of ids as an Arrow array."""
+    whole = pa.py_buffer(np.ascontiguousarray(ids).view(np.uint8))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(ID_BYTES), len(ids), [None, whole])
 
 
 def _row_type(schema: Schema) -> np.dtype[Any]:

@@ -20,13 +20,14 @@ import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
 from dpcov.errors import MechanismError, SourceError
+from dpcov.rows.cells import matches_none
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, exact_squared_norms
-from dpcov.rows.schema import SPELLING_KEYS
+from dpcov.rows.schema import SPELLING_KEYS, Categorical
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
-from dpcov.rows.sources.kept import Kept
+from dpcov.rows.sources.kept import Kept, copied
 from dpcov.rows.sources.quiet import leave_no_core, quiet
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.rows.encoder import Encoded, Encoder
     from dpcov.rows.moment import Lattice
-    from dpcov.rows.schema import Cells, Schema
+    from dpcov.rows.schema import Cells, Kind, Numeric, Schema
     from dpcov.rows.sources.arrow import RowGroup
     from dpcov.rows.sources.base import Source
 
@@ -104,6 +105,48 @@ def _refuse_spelling(schema: Schema, source: Source) -> None:
             )
 
 
+def _absent(names: Sequence[str], source: Source) -> str:
+    """Describe declared columns that a table lacks; the message contains no name of the table."""
+    listed = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if names[5:] else "")
+    text = f"The data has no column {listed}, but the schema declares it."
+    own = {*map(_letters, source.names)}
+    if alike := [name for name in names if _letters(name) in own]:
+        return (
+            f"{text} A name in the data differs from {alike[0]!r} only in capitals, blanks or "
+            f"punctuation. Write the name in the schema as in the data.{source.advice}"
+        )
+    return (
+        f"{text} Compare the schema with the column names of the data (dpcov does not print them, "
+        f"because a file without a header starts with a person's data).{source.advice}"
+    )
+
+
+def _letters(name: str) -> str:
+    """Return the letters and digits of a name in lower case."""
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def _unfit(name: str, declared: Numeric | Categorical | Cells, written: str, kind: Kind) -> str:
+    """Describe a column whose declared kind does not fit its type."""
+    fitting = {
+        "date": "'date' or 'time' (from version 2 of schemas on)",
+        "time": "'date' or 'time' (from version 2 of schemas on)",
+        "flag": "'flag' or 'categorical'",
+        "integer": "'integer', 'count' or 'categorical'",
+        "number": "'number' or 'categorical'",
+    }
+    if kind not in fitting:
+        return (
+            f"The column {name!r} has the type {written}, so it cannot be a feature. Convert the "
+            "column, or declare it with kind = 'ignored'."
+        )
+    used = declared if isinstance(declared, str) else declared.kind
+    return (
+        f"The column {name!r} has the type {written}, but the schema uses it as {used!r}. Declare "
+        f"it with kind = {fitting[kind]}, or 'ignored', or convert the column."
+    )
+
+
 class Rows:
     """Rows of a data set with a schema; the class returns only exact integer sums over rows.
 
@@ -159,12 +202,7 @@ class Rows:
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
         if absent:
-            raise SourceError(
-                f"The data has no column {absent[0]!r}, but the schema declares it. Compare "
-                "the schema with the column names of the data (dpcov does not print them, "
-                "because a file without a header starts with a person's "
-                f"data).{source.advice}"
-            )
+            raise SourceError(_absent(absent, source))
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
             raise SourceError(
@@ -174,11 +212,12 @@ class Rows:
         for name, declared in {**schema.read_columns, **weight}.items():
             if not fits(source.types[name], declared):
                 kind = source.unfit.get(name, str(source.types[name]))
-                dates = "'date' or 'time' (from version 2 of schemas on), or "
-                dates = dates if kind_of(source.types[name]) in ("date", "time") else ""
+                raise SourceError(_unfit(name, declared, kind, kind_of(source.types[name])))
+            if isinstance(declared, Categorical) and matches_none(source.types[name], declared):
                 raise SourceError(
-                    f"The column {name!r} has the type {kind}, so it cannot be a feature. "
-                    f"Convert the column, or declare it with kind = {dates}'ignored'."
+                    f"The column {name!r} has the type {source.types[name]}, but none of its "
+                    "levels is a value of this type. Declare the levels as the table stores them, "
+                    "such as 1 and 2, or convert the column to texts."
                 )
         _refuse_spelling(schema, source)
         if schema.unit is not None:
@@ -193,7 +232,7 @@ class Rows:
         weighed = schema.unit is not None or schema.weight is not None
         self.public_rows = None if weighed else source.row_count
         self._how_to_count = source.how_to_count
-        self._source = source if schema.unit is None else Kept(source, schema)
+        self._source = copied(source, schema)
         self._total: int | None = None
         self._threads = threads or available_cores()
 
@@ -411,7 +450,7 @@ class Rows:
     def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, Integers, int]]:
         """Yield batches of the rows that count, the unit of each row, and the number of units."""
         unit = self.schema.unit
-        if unit is None or not isinstance(self._source, Kept):
+        if unit is None or unit.aggregate is not None or not isinstance(self._source, Kept):
             for batch in self._source.batches(self.schema.needed):
                 yield batch, np.arange(batch.num_rows), batch.num_rows
             return

@@ -61,6 +61,10 @@ MERGE_TASKS = 8  # Maximum number of sums that reach the driver.
 STREAM_MESSAGE = (
     "A streaming data frame never ends. Pass a data frame that is read from stored data."
 )
+NO_MEANS_MESSAGE = (
+    'dpcov does not compute aggregate = "mean" in a Spark cluster. Store the frame as Parquet and '
+    "pass the file, or use max_rows. Nothing was spent."
+)
 CHANGING_QUERY_MESSAGE = (
     "The query of this Spark data frame uses random numbers or row numbers, so one row can "
     "change others. Store the frame and pass the stored table. Nothing was spent."
@@ -163,6 +167,8 @@ class SparkRows(Rows):
     has_rows = False  # the rows might not fit into memory
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
+        if schema.person_means:
+            raise SourceError(NO_MEANS_MESSAGE)
         super().__init__(schema, source, threads=threads)
         self._tests = source.tests if isinstance(source, FilteredSource) else ()
         self._source = source  # the cluster groups the rows by person
