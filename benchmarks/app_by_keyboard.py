@@ -49,7 +49,7 @@ SAS_COLUMNS = {
     "mynum": {"content": "number", "lower": "-1000", "upper": "1000"},
     "mychar": {"content": "categorical", "levels": "a\nb\ne"},
     "myord": {"content": "integer", "lower": "0", "upper": "4"},
-    **{name: {"content": "omit"} for name in ("mydate", "dtime", "mylabl", "mytime")},
+    **{name: {"content": "ignored"} for name in ("mydate", "dtime", "mylabl", "mytime")},
 }
 
 

@@ -46,7 +46,7 @@ ANSWERS: dict[str, Any] = {
     "content-2": "number",
     "lower-2": "0",
     "upper-2": "200,000",
-    "content-3": "omit",
+    "content-3": "ignored",
     "missing": "NA",
     "missing-numbers": "midpoint",
     "missing-categories": "zeros",
@@ -169,6 +169,8 @@ def test_a_schema_that_the_form_cannot_state_is_not_edited(person: Person) -> No
     for more in ('[derived]\nage2 = { square = "age" }\n', '[weight]\ncolumn = "w"\nmaximum = 1\n'):
         place.write_text(text + more)
         assert "Edit this file" in person.get("columns?file=people.csv&edit=yes").text
+    place.write_text(text + 'missing_codes = ["-9"]\n')
+    assert "Edit this file" in person.get("columns?file=people.csv&edit=yes").text
     place.write_text("intercept = 0.5\n" + text)
     assert "Edit this file" in person.get("columns?file=people.csv&edit=yes").text
     place.write_text(text)

@@ -333,7 +333,7 @@ def test_a_number_of_columns_that_no_audit_takes_is_refused(columns):
     ids=" ".join,
 )
 def test_the_command_prints_the_largest_loss_and_the_verdict(stated):
-    asked = ["audit", "gaussian", *stated]
+    asked = ["audit", "--mechanism", "gaussian", *stated]
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0
     for word in ("largest loss / claim", TOTAL_NAME, "not refuted", "1.000000"):
@@ -346,6 +346,8 @@ def test_the_command_prints_the_largest_loss_and_the_verdict(stated):
 def test_the_command_says_refuted_by_exit_code_1(monkeypatch):
     broken = with_less(Gaussian(), "matrix", Fraction(99, 100))
     monkeypatch.setattr("dpcov.mechanisms.mechanism_named", lambda name: broken)
-    shown = CliRunner().invoke(app, ["audit", "gaussian", "--rho", "1"])
+    shown = CliRunner().invoke(app, ["audit", "gaussian", "--rho", "1"])  # the former way
     assert shown.exit_code == 1
+    assert shown.stderr == "dpcov: audit gaussian is deprecated. Use --mechanism gaussian.\n"
+    assert "deprecated" not in shown.stdout
     assert "REFUTED" in shown.output

@@ -20,10 +20,10 @@ from terminals import DPCOV
 DOCS = Path(__file__).parents[1] / "docs"
 RELEASE = EXAMPLES["release"]
 PLAN = "plan people.toml --rows 400 --mechanism gaussian"
-FREE = {"demo", "check"}  # a story, and what is for a terminal alone
+FREE = {"app", "demo", "check"}  # a page, a story, and what is for a terminal alone
 PRINTING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
 DOING = [
-    fresh(name, ".csv" * (name in ANALYSES))
+    fresh(name, ".csv" * (name in ANALYSES or name == "compare"))
     for name, options in OPTIONS.items()
     if "--quiet" in options
 ]

@@ -99,7 +99,7 @@ def test_extras_are_few_named_for_tasks_and_former_names_stay():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     _, tasks, former, _ = re.split(r"^# (?:Extras of|Former).*$", text, flags=re.MULTILINE)
     names = [re.findall(r"^([a-z]+) = \[", part, re.MULTILINE) for part in (tasks, former)]
-    assert names[0] == ["report", "databases", "files", "modelling", "spark"]
+    assert names[0] == ["report", "databases", "files", "modelling", "spark", "app"]
     assert set(names[1]) == {
         *("demo", "duckdb", "excel", "formula", "postgres", "readstat", "sklearn", "yaml"),
     }

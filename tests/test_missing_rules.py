@@ -333,8 +333,9 @@ def asked(*answers: str, types=TYPES):
 
 def test_the_interview_asks_once_for_each_column_and_offers_the_last_answer_of_the_group():
     found, said = asked(
-        "age", "maybe", "l", "c", "m, f", "other", "c", "x, y", "", "flag", "", "yes"
-    )  # fmt: skip
+        *("age", "maybe", "l", "", "c", "m, f", "other", ""),  # "": no further missing codes
+        *("c", "x, y", "", "", "flag", "", "", "yes"),
+    )
     text = draft(TYPES, FileOptions(), found)
     made = Schema.parse(tomllib.loads(text))
     assert made.version == 3

@@ -12,12 +12,17 @@ import dpcov
 from dpcov.api.ledger import Ledger
 from dpcov.api.plans import plan
 from dpcov.core.privacy import PureDP
+from dpcov.core.show import html
+from dpcov.core.show.table import Table
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from pages_for_tests import HOSTILE, hostile, numeric
 from tables_for_tests import of
 
+# Attributes of elements. Pages show the label beside a cell when rows become cards.
+ATTRIBUTES = {"th": {"scope"}, "td": {"data-label"}}
+UNSEEN = {"\x1b", "\n", "\u202e"}
 HARMLESS = {"table", "caption", "thead", "tbody", "tr", "th", "td", "p", "strong"}
 SHOWN: dict[str, Callable[[Release], Any]] = {
     "release": lambda release: release,
@@ -35,18 +40,20 @@ SHOWN: dict[str, Callable[[Release], Any]] = {
 class Cells(HTMLParser):
     """The elements of a piece of HTML, its cells, and whether all is closed."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.names: list[str] = []
         self.cells: list[str] = []
+        self.labels: list[str] = []
         self.text = ""
         self._open: list[str] = []
-        self.feed(html)
+        self.feed(page)
         self.close()
         assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert {key for key, _ in attrs} <= {"scope"}
+        assert {key for key, _ in attrs} <= ATTRIBUTES.get(tag, set())
+        self.labels += [value or "" for key, value in attrs if key == "data-label"]
         self.names.append(tag)
         self._open.append(tag)
         if tag in ("td", "th"):
@@ -70,10 +77,19 @@ def bad() -> Release:
 def test_names_that_mean_harm_become_text(kind, bad):
     found = Cells(SHOWN[kind](bad)._repr_html_())
     assert set(found.names) <= HARMLESS
-    assert not set(found.text) & {"\x1b", "\n", "\u202e"}
+    assert not set(found.text).union(*found.labels) & UNSEEN
+    assert set(found.labels) <= set(found.cells)
     if kind != "intervals":
         assert "<script>alert(1)</script>" in found.text
     assert len(found.cells) > 6
+
+
+def test_heads_that_mean_harm_are_the_labels_of_their_cells():
+    unseen = [f"a{mark}b" for mark in sorted(UNSEEN)]
+    heads = [*HOSTILE, *unseen]
+    found = Cells(html.tables([Table(("", *heads), [("row", [1.0] * len(heads))])]))
+    assert set(found.names) <= HARMLESS
+    assert found.labels == [*HOSTILE, *["a?b"] * len(unseen)]
 
 
 def test_a_release_shows_its_guarantee_and_its_means():

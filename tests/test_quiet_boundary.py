@@ -78,6 +78,7 @@ QUOTING = {
 # Who may silence warnings, and of what.
 WARNINGS = {
     "analysis/model_formula.py": "Python's word on an escape in a formula",
+    "core/files.py": "the word of filelock on a system without locks",
     "cli/check.py": "the notice about a schema, which it prints itself",
     "cli/completions.py": "the notice about a schema, while a shell completes a word",
     "cli/schema.py": "the notice about a schema, which it acts on",

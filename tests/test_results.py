@@ -25,7 +25,7 @@ from dpcov.core.show.table import (
     square,
     triangle,
 )
-from dpcov.core.show.text import print_tables, summary
+from dpcov.core.show.text import PIPE_WIDTH, print_tables, summary
 from dpcov.report.documents import document
 
 COMMANDS = declared.commands()
@@ -62,7 +62,9 @@ class Cells(HTMLParser):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_result_is_text_html_csv_json_and_a_file(name: str, capsys) -> None:
+def test_a_result_is_text_html_csv_json_and_a_file(name: str, capsys, monkeypatch) -> None:
+    # Workers of pytest inherit 80 columns from readline, at which a shell folds and splits tables.
+    monkeypatch.setenv("COLUMNS", str(PIPE_WIDTH))
     result = RESULTS[name]()
     json.dumps(document(released(100.0), **result.document()), allow_nan=False)
     if not result.has_sentences:

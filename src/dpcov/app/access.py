@@ -16,6 +16,8 @@ from string import Template
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from dpcov.core.files import keep_private
+
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request
 
@@ -75,7 +77,9 @@ class Access:
         stated = {"ADDRESS": f"{self.origin}/enter", "TOKEN": str(self._token)}
         text = Template(page).substitute(stated)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(path, "w", encoding="utf-8", opener=lambda p, _: os.open(p, flags, 0o600)) as out:
+        os.close(os.open(path, flags, 0o600))
+        keep_private(path)
+        with open(path, "r+", encoding="utf-8") as out:  # noqa: PTH123  never creates a file
             out.write(text)
         self._file = path
         return path

@@ -27,7 +27,7 @@ DECIMAL_SIGNS = {".": "point", ",": "comma"}
 THOUSANDS_SIGNS = {"": "none", ".": "point", ",": "comma", " ": "blank", "'": "apostrophe"}
 # What a column can contain, in the order of the list.
 CONTENTS = {
-    "omit": "nothing to release: leave the column out",
+    "ignored": "nothing to release: leave the column out",
     "percentage": "a percentage, 0 to 100",
     "age": "an age in years, 0 to 120",
     "flag": "0 or 1, true or false",
@@ -39,7 +39,7 @@ CONTENTS = {
     "time": "dates with a time of day, with bounds",
 }
 # Content of the kinds whose name is another one.
-CONTENT_OF = {"ignored": "omit", "numeric": "number"}
+CONTENT_OF = {"numeric": "number"}
 # Parts of the form that each content needs.
 NEEDED = {
     **dict.fromkeys(("number", "integer", "date", "time"), ("lower", "upper")),
@@ -204,7 +204,7 @@ class ColumnForm:
         unit = self._unit()
         columns = {name: self._column(at, name) for at, name in enumerate(self.names)}
         if unit is not None:
-            columns[unit.column] = PRESETS["omit"]
+            columns[unit.column] = PRESETS["ignored"]
         if not self.errors and all(one["kind"] == "ignored" for one in columns.values()):
             self.errors["content-0"] = "State what at least one column contains."
         if self.errors:
@@ -223,7 +223,7 @@ class ColumnForm:
         content = self.answers.get(f"content-{at}", "")
         if content not in CONTENTS:
             self.errors[f"content-{at}"] = "State what the column contains, or leave it out."
-            return PRESETS["omit"]
+            return PRESETS["ignored"]
         found = dict(PRESETS.get(content, {"kind": content}))
         for part in NEEDED.get(content, ()):
             found[part] = self._part(part, content, at)
@@ -306,8 +306,8 @@ class ColumnForm:
 
     def _proposed(self, name: str, kind: Kind) -> str:
         """Return the content that the declared type of a column proposes."""
-        if self.described.stated.columns.get(name) == PRESETS["omit"] or kind == "ignored":
-            return "omit"
+        if self.described.stated.columns.get(name) == PRESETS["ignored"] or kind == "ignored":
+            return "ignored"
         content = CONTENT_OF.get(kind, kind)
         return content if content in CONTENTS else ""
 

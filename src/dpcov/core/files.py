@@ -51,7 +51,7 @@ MAX_REPLACE_SECONDS = 3.0
 WITHOUT_MODES = os.name == "nt"
 # Who can read a private file there: its owner, the system and the administrators. Python gives the
 # same rights to a folder of mode 0700.
-READERS = ("*S-1-3-4:F", "*S-1-5-18:F", "*S-1-5-32-544:F")
+GRANTED_RIGHTS = ("*S-1-3-4:F", "*S-1-5-18:F", "*S-1-5-32-544:F")
 
 
 def read_text(
@@ -290,7 +290,7 @@ def keep_private(path: Path, failure: type[DpcovError] = OutputError) -> None:
     import subprocess
 
     tool = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "icacls.exe")  # noqa: PTH118
-    command = [tool, os.path.abspath(path), "/inheritance:r", "/grant:r", *READERS]  # noqa: PTH100
+    command = [tool, os.path.abspath(path), "/inheritance:r", "/grant:r", *GRANTED_RIGHTS]  # noqa: PTH100
     try:
         done = subprocess.run(  # noqa: S603  a program of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, check=False

@@ -152,7 +152,9 @@ class Numbers:
             cells = found = cells.cast(pa.uint8())
         else:
             found = cells if is_number(kind) else pa.nulls(len(cells))
-        return cls(cells, found.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        if found.type != pa.float64():
+            found = found.cast(pa.float64(), safe=False)
+        return cls(cells, found.to_numpy(zero_copy_only=False))
 
     @property
     def known(self) -> Booleans:
