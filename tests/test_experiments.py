@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -251,9 +253,9 @@ def test_a_large_second_moment_does_not_overflow():
 
 
 def test_a_verdict_on_a_registered_mechanism_notices_faults_of_the_library(monkeypatch):
-    registered = importlib.import_module("registered")
-    monkeypatch.setattr(registered, "DRAWS", 500)
-    (case,) = (case for case in registered.CASES if isinstance(case.budget, ZCDP))
-    assert registered.row(case)["ok"]
-    monkeypatch.setattr(registered, "FAULTS", {"none": (registered.noise_times, 1.0, True)})
-    assert not registered.row(case)["ok"]  # control: nothing to notice
+    calibrated = importlib.import_module("calibrated")
+    monkeypatch.setattr(calibrated, "DRAWS", 200)
+    (case,) = (found for found in calibrated.CASES if found.name == "adaptive-gaussian")
+    assert case.row()["ok"]
+    nothing = replace(case, noise=lambda kind, factor: nullcontext())
+    assert not nothing.row()["ok"]  # control: nothing to notice
