@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -147,7 +146,6 @@ LAPLACE, GAUSSIAN = 6.0, math.sqrt(6.0)
 # at r^3 = 2.
 RATIO = 2 ** (1 / 3)
 ADDED = 2 * (1 + RATIO / 2) * math.sqrt(1 + 1 / RATIO**2)
-Make = Callable[..., Case]
 CASES = (
     Case("nuclear-laplace", DORSI, PURE, REPLACE, additive_loss, partial(nuclear, derived=6.0)),
     Case(

@@ -16,10 +16,11 @@ from __future__ import annotations
 import sys
 
 import calibrated
+import refusing
 import transcripts
 from results import show
 
-CASES = (*calibrated.CASES, *transcripts.CASES)
+CASES = (*calibrated.CASES, *transcripts.CASES, *refusing.CASES)
 
 
 def main() -> int:
