@@ -14,7 +14,9 @@ from amin2019.figure1 import ENTRIES
 from amin2019.methods import DELTAS
 from amin2019.tables import Table, columns_of_adult, seed_of, synthetic, table
 from claims import Finding
-from dpcov.core.privacy import gaussian_mu
+from dpcov.core.privacy import Neighbors, PureDP, gaussian_mu
+from dpcov.mechanisms import MatrixLaplace
+from dpcov.rows.moment import Lattice
 from slopes import Mean, Slope, log_slope
 
 APPENDIX_EPSILONS = (0.05, 0.5)
@@ -22,6 +24,7 @@ COLUMNS = (10, 25, 50, 75, 108)
 SMALL_COLUMNS = (10, 40)
 ROWS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 DIMENSIONS = (8, 16, 32, 64)
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
 LEVEL = 0.1  # part of the derived error within which a measured one counts as that
 LARGEST = 1e6  # largest eigenvalue in the sweep over d: the first term of Theorem 2 rules
 
@@ -74,6 +77,37 @@ def in_rows(small: bool, folder: Path) -> dict[str, Finding]:
             and all(abs(level - 1) < LEVEL for level in levels.values()),
         ),
     }
+
+
+def in_epsilon(small: bool, folder: Path) -> Finding:
+    """Measure the exponent of epsilon for one second moment with a large largest eigenvalue."""
+    spectrum = LARGEST * (1 - np.arange(10) / 10)
+    means = []
+    for epsilon in EPSILONS:
+        # A fault that grows with n grows with epsilon here. The error is not divided by n.
+        held = _diagonal(f"epsilon {epsilon:g}", spectrum, round(1e8 * epsilon))
+        found = _point("epsilon", held, "AD", 10 if small else 50, epsilon).error
+        means.append(Mean(found.value * held.n, found.error * held.n))
+    by_epsilon = log_slope(EPSILONS, means)
+    return Finding(f"slope {by_epsilon}", by_epsilon.near(-0.5, 0.05))
+
+
+def pure_rates(small: bool, folder: Path) -> Finding:
+    """Compute the exponents of n and d of matrix Laplace noise, which is purely private."""
+    dimensions = (10, 30, 100, 300)
+    noise = [
+        math.sqrt(
+            MatrixLaplace()
+            .calibrate(Lattice(d, 1.0), PureDP(1.0), Neighbors.REPLACE_ONE)
+            .matrix.frobenius_squared
+        )
+        for d in dimensions
+    ]
+    by_d = float(np.polyfit(np.log(dimensions), np.log(noise), 1)[0])
+    return Finding(
+        f"the noise does not depend on the table: exponent -1 of n; exponent of d {by_d:.3f}",
+        abs(by_d - 1.5) <= 0.05,
+    )
 
 
 def derived_noise(d: int) -> dict[str, float]:

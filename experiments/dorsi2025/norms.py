@@ -33,6 +33,7 @@ Matrix = NDArray[np.float64]
 NUCLEAR_SENSITIVITY = 2.0
 SCHATTEN = {"spectral": np.inf, "Frobenius": 2, "nuclear": 1}
 EXPONENTS = {"spectral": 1.0, "Frobenius": 1.5, "nuclear": 2.0}
+OTHER_ORDERS = (1.5, 3.0, 4.0, 8.0)
 TOLERANCE = 0.1
 LEVEL = 0.1  # part of the limit by which a norm may miss it at finite d
 EDGES = {"spectral": 2 * math.pi, "Frobenius": 2 * math.pi / math.sqrt(6), "nuclear": 2.0}
@@ -174,6 +175,21 @@ def scaling(small: bool, folder: Path) -> Finding:
     return Finding(
         f"exponent of n {in_n}, of eps {in_epsilon}",
         in_n.near(-1, 0.02) and in_epsilon.near(-1, 0.02),
+    )
+
+
+def other_norms(small: bool, folder: Path) -> Finding:
+    """Fit the exponents of d of the printed noise in other Schatten norms."""
+    orders = (10, 20, 40) if small else (10, 20, 40, 70)
+    generator = seeds.generator(20250005)
+    draws = {d: [SPECTRA[PRINTED](d, generator) for _ in range(20)] for d in orders}
+    slopes = {}
+    for p in OTHER_ORDERS:
+        norms = [Mean.of([float(np.linalg.norm(values, p)) for values in draws[d]]) for d in orders]
+        slopes[p] = log_slope(orders, norms)
+    return Finding(
+        ", ".join(f"{found} (p = {p:g}: {1 + 1 / p:.3f})" for p, found in slopes.items()),
+        all(found.near(1 + 1 / p, TOLERANCE) for p, found in slopes.items()),
     )
 
 

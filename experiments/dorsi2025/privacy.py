@@ -7,6 +7,7 @@ outputs with Z = -D and t = -tr D reach this bound.
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,28 @@ def largest_loss(trace_scale: float, small: bool) -> float:
         u *= generator.choice([0.0, 1.0, generator.random()]) / np.linalg.norm(u)
         largest = max(largest, loss(np.outer(v, v) - np.outer(u, u), trace_scale))
     return largest
+
+
+def centred(small: bool, folder: Path) -> Finding:
+    """Maximise the nuclear norm of a change of the centred covariance, times n.
+
+    If y replaces x, the change is (n - 1)/n times u u' - v v' with u = y - m and v = x - m, where m
+    is the mean of the other rows. Its nuclear norm is the root of
+    (|u|^2 + |v|^2)^2 - 4 (u'v)^2. The vectors m, x and y span three dimensions at most.
+    """
+    alpha, beta, gamma = np.meshgrid(*(np.linspace(0, np.pi, k) for k in (37, 37, 19)))
+    lengths = (0.0, 1.0) if small else (0.0, 0.25, 0.5, 0.75, 1.0)
+    largest = 0.0
+    for mean, y, x in itertools.product(lengths, repeat=3):  # m is opposite to the first axis
+        first, second = y * np.cos(alpha) + mean, x * np.cos(beta) + mean
+        squares = first**2 + (y * np.sin(alpha)) ** 2 + second**2 + (x * np.sin(beta)) ** 2
+        inner = first * second + y * x * np.sin(alpha) * np.sin(beta) * np.cos(gamma)
+        largest = max(largest, float(np.sqrt(np.maximum(squares**2 - 4 * inner**2, 0)).max()))
+    factor_of = largest / SCALE
+    return Finding(
+        f"largest nuclear norm {largest:.4f}/n instead of {SCALE:g}/n, a factor {factor_of:.4f}",
+        factor_of <= 1.5 * np.sqrt(3) + 1e-9,
+    )
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:

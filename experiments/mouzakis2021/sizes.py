@@ -14,7 +14,7 @@ import numpy as np
 
 from claims import Finding
 from dpcov.mechanisms import HeavyTailed
-from dpcov.papers.primitives.bounded_moments import SampleSize
+from dpcov.papers.primitives.bounded_moments import Moments, SampleSize, least
 
 PRIVACY, SAMPLING = 1e-16, 1e16
 ORDERS = (2, 3, 4)
@@ -52,6 +52,32 @@ def over_orders(
     return Finding(
         ", ".join(f"{s:.3f} (k = {k}: {expected(k):.3f})" for k, s in found.items()),
         all(abs(s - expected(k)) <= TOLERANCE for k, s in found.items()),
+    )
+
+
+def spectral(small: bool, folder: Path) -> Finding:
+    """Fit the exponents of the rows for a spectral error, by the bound on one naive release."""
+
+    def rows(features: float, order: int = 2, alpha: float = 0.1, rho: float = PRIVACY) -> float:
+        moments = Moments(order, 3.0)
+        radius = moments.radius(int(features), alpha / 2)
+
+        def error(n: float) -> float:
+            deviation = radius**2 / (n * math.sqrt(rho))
+            return moments.spectral_error(int(features), radius, n, deviation, 0.1)
+
+        return float(least(error, alpha))
+
+    in_d = slope(rows, (1_000, 10_000, 100_000))
+    in_rho = slope(lambda rho: rows(1000, rho=rho), (1e-12, 1e-14, 1e-16))
+    in_alpha = {k: slope(lambda a, k=k: rows(1000, k, a), (1e-1, 1e-2, 1e-3)) for k in ORDERS}
+    sampling = slope(lambda d: rows(d, rho=SAMPLING), (1_000, 10_000, 100_000))
+    told = ", ".join(f"{s:.3f} (k = {k}: {-k / (k - 1):.3f})" for k, s in in_alpha.items())
+    return Finding(
+        f"{in_d:.3f} in d, {in_rho:.3f} in rho, in alpha {told}; sampling {sampling:.3f} in d",
+        abs(in_d - 1.5) <= TOLERANCE
+        and abs(in_rho + 0.5) <= TOLERANCE
+        and all(abs(s + k / (k - 1)) <= TOLERANCE for k, s in in_alpha.items()),
     )
 
 
