@@ -83,7 +83,7 @@ def statements(paper: str) -> str:
     lines = [["statement", "measured by"]]
     for name, found in STATED[paper].items():
         if isinstance(found, str):
-            measured = f"not measurable: {found}"
+            measured = f"no verdict: {found}"
         else:
             measured = "; ".join(results[one] for one in found)
         lines.append([name, _plain(measured)])

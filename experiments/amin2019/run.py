@@ -11,6 +11,8 @@ PARTS = (
     alone("gap-grows-with-d", scaling.gap),
     scaling.in_rows,
     alone("d-three-halves", scaling.in_columns),
+    alone("in-epsilon", scaling.in_epsilon),
+    alone("pure-rates", scaling.pure_rates),
     rejection.findings,
     regression.findings,
     verdicts.findings,

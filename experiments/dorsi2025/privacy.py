@@ -44,9 +44,9 @@ def largest_loss(trace_scale: float, small: bool) -> float:
 def centred(small: bool, folder: Path) -> Finding:
     """Maximise the nuclear norm of a change of the centred covariance, times n.
 
-    If y replaces x, the change is (n - 1)/n times u u' - v v' with u = y - m and v = x - m, where m
-    is the mean of the other rows. Its nuclear norm is the root of
-    (|u|^2 + |v|^2)^2 - 4 (u'v)^2. The vectors m, x and y span three dimensions at most.
+    Let y replace x, and let m be the mean of the other rows. With u = y - m and v = x - m, the
+    change is (n - 1)/n times u u' - v v'. Its squared nuclear norm is
+    (|u|^2 + |v|^2)^2 - 4 (u'v)^2. The vectors m, x and y span at most three dimensions.
     """
     alpha, beta, gamma = np.meshgrid(*(np.linspace(0, np.pi, k) for k in (37, 37, 19)))
     lengths = (0.0, 1.0) if small else (0.0, 0.25, 0.5, 0.75, 1.0)

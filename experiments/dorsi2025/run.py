@@ -9,6 +9,8 @@ PARTS = (
     privacy.findings,
     sampling.findings,
     norms.findings,
+    alone("theorem11-other", norms.other_norms),
+    alone("centred", privacy.centred),
     alone("theorem11-scaling", norms.scaling),
     small_samples.large_and_small_n,
     alone("theorem12-d", small_samples.growth_in_d),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from claims import alone
 from mouzakis2021 import accuracy, gaussians, sizes, steps, unbounded
 
 PARTS = (
     sizes.findings,
+    alone("theorem3.1-spectral", sizes.spectral),
     steps.findings,
     gaussians.findings,
     unbounded.cited,
