@@ -18,6 +18,8 @@ class Verdict(StrEnum):
 
     REPRODUCED = "reproduced"
     """The finding is within the claim's tolerance, and outside it under the claim's faults."""
+    LOOSE = "loose"
+    """The finding is within the claim's tolerance, and the claim names no fault below a factor of 8."""
     NOT_REPRODUCED = "not reproduced"
     """The finding is outside the claim's tolerance."""
     REFUTED = "refuted"
@@ -54,6 +56,7 @@ WRONG = {Verdict.NOT_REPRODUCED, Verdict.REFUTED, Verdict.MISPRINT}
 Part = Callable[[bool, Path], dict[str, Finding]]
 ALLOWED = {
     Verdict.REPRODUCED: {Verdict.REPRODUCED},
+    Verdict.LOOSE: {Verdict.REPRODUCED},
     Verdict.NOT_REPRODUCED: {Verdict.NOT_REPRODUCED},
     Verdict.REFUTED: {Verdict.REFUTED},
     Verdict.MISPRINT: {Verdict.REFUTED},

@@ -24,7 +24,7 @@ FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-le
 MAX_ROWS = 130  # of a snapshot on the page of measurements; more rows are a file to download
 MARK = re.compile(r"^<!-- generate: ([a-z0-9-]+) -->$", re.MULTILINE)
 OWN_CLAIMS = "**Claims of our own.** No sentence of the paper makes these claims."
-KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "derived")
+KINDS = ("reproduced", "loose", "not reproduced", "refuted", "misprint", "measured", "derived")
 
 
 def generated(text: str) -> str:

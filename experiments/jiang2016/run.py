@@ -10,5 +10,6 @@ PARTS = (
     privacy.findings,
     table1.findings,
     others.findings,
+    alone("beats-pieces", others.against_kapralov_talwar),
     *(alone(name, theorem) for name, theorem in subspace.THEOREMS.items()),
 )
