@@ -804,7 +804,7 @@ def largest_file(schema: Schema, dimension: int) -> int:
         Size in bytes.
 
     """
-    # Each entry is an integer of the noisy matrix, two floats of the map and, if the file comes from
-    # an earlier version, a float of the denoised matrix. A directions query repeats all the others.
+    # Each entry is an integer of the noisy matrix, two floats of the map and, if the file is older,
+    # a float of the denoised matrix. A directions query repeats the schema and all other matrices.
     entry = 176
     return entry * dimension * (dimension + 1) // 2 + 16 * len(schema.model_dump_json()) + 2**15
