@@ -11,7 +11,21 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def spinner(words: str) -> Iterator[None]:
+def reading() -> Iterator[None]:
+    """Show a spinner while dpcov reads private rows. It has no parameter that could tell more."""
+    with _spinner("reading"):
+        yield
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Show a spinner during an analysis."""
+    with _spinner("computing"):
+        yield
+
+
+@contextmanager
+def _spinner(words: str) -> Iterator[None]:
     """Show a spinner and the elapsed time on stderr, if stderr is a terminal."""
     from rich.console import Console
 

@@ -43,7 +43,7 @@ def report(
 ) -> None:
     """Write a release as one offline web page with its guarantee, results and instructions."""
     from dpcov.api.ledger import Ledger
-    from dpcov.cli.progress import spinner
+    from dpcov.cli.progress import computing
     from dpcov.releases import Release
     from dpcov.report import write
 
@@ -51,7 +51,7 @@ def report(
     account = None if ledger is None else Ledger.open(ledger).account(dataset)
     chosen = None if features is None else [name.strip() for name in features.split(",")]
     warn_if_seeded(loaded, error=quiet)
-    with spinner("computing"):
+    with computing():
         write(
             loaded,
             out,

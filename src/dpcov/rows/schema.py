@@ -242,29 +242,10 @@ class _Written(Numeric):
     )
 
     def within(self, file: FileOptions) -> Self:
-        """Return the column with the signs under ``[file]`` where it declares one sign only.
-
-        Parameters
-        ----------
-        file : FileOptions
-            Options of the file.
-
-        Returns
-        -------
-        _Written
-            The same column if it declares both signs or none.
-
-        Raises
-        ------
-        ValueError
-            The decimal sign also groups digits.
-
-        """
+        """Return the column with the sign under ``[file]`` if it declares the other sign only."""
         if self.decimal is None and self.thousands is None:
             return self
         decimal = self.decimal or file.decimal
-        if self.thousands == decimal:
-            raise ValueError("decimal and thousands must differ. Choose another character")
         grouping = file.thousands if file.thousands != decimal else None
         return self.model_copy(update={"decimal": decimal, "thousands": self.thousands or grouping})
 
@@ -892,13 +873,15 @@ class Schema(_Model):
 
     @model_validator(mode="after")
     def _with_notations(self) -> Schema:
-        """Add the sign under ``[file]`` to columns that declare only the other sign."""
+        """Complete the signs of each column, and refuse a decimal sign that also groups digits."""
         for name, column in self.columns.items():
-            if isinstance(column, _Written):
-                try:
-                    self.columns[name] = column.within(self.file)
-                except ValueError as error:
-                    raise ValueError(f"columns.{name}: {error}") from None
+            if not isinstance(column, _Written):
+                continue
+            self.columns[name] = whole = column.within(self.file)
+            if whole.decimal is not None and whole.decimal == whole.thousands:
+                raise ValueError(
+                    f"columns.{name}: decimal and thousands must differ. Choose another character"
+                )
         return self
 
     @model_validator(mode="after")
