@@ -137,8 +137,8 @@ def test_what_says_nothing_does_not_spoil_the_rest(table, columns, epsilon):
     try:
         fit = dpcov.ols(made, "y", features)
     except ReleaseError as refused:  # almost without noise, the released column may be constant
-        assert epsilon == 1e7
-        assert "not unique: k." in str(refused)
+        if epsilon < 1e7 or "not unique: k." not in str(refused):
+            raise
         fit = dpcov.ols(made, "y", ["x"])
     at = fit.names.index("x")
     assert not np.isnan(fit.standard_errors).any()

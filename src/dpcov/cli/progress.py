@@ -1,6 +1,7 @@
 """Progress on a terminal.
 
 While dpcov reads private rows, a spinner shows no progress, because progress depends on the rows.
+No function therefore passes it anything.
 Plans read no rows, so that a bar shows their steps.
 """
 
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Show a spinner while dpcov reads private rows. It has no parameter that could tell more."""
+    """Show a spinner while dpcov reads private rows. It takes no argument."""
     with _spinner("reading"):
         yield
 
