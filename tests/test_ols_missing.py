@@ -133,7 +133,13 @@ KINDS = np.random.default_rng(6).choice(["a", "b", "c"], ROWS)
 def test_what_says_nothing_does_not_spoil_the_rest(table, columns, epsilon):
     made = released(table, {"x": NUMBER, "y": Y, **columns}, epsilon=epsilon)
     twins = "k" in columns and np.array_equal(table["k"].dropna(), table["x"][table["k"].notna()])
-    fit = dpcov.ols(made, "y", [name for name in ("x", *columns) if not (twins and name == "k")])
+    features = [name for name in ("x", *columns) if not (twins and name == "k")]
+    try:
+        fit = dpcov.ols(made, "y", features)
+    except ReleaseError as refused:  # almost without noise, the released column may be constant
+        if epsilon < 1e7 or "not unique: k." not in str(refused):
+            raise
+        fit = dpcov.ols(made, "y", ["x"])
     at = fit.names.index("x")
     assert not np.isnan(fit.standard_errors).any()
     assert fit.lower[at] < 1.05 < fit.upper[at] or abs(fit.coefficients[at] - 1) < 0.1

@@ -298,8 +298,10 @@ def errors(epsilon: float) -> tuple[float, np.ndarray]:
     return float(np.mean(chosen)), np.mean(fixed, axis=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.15, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [
+    *(pytest.param(epsilon, marks=pytest.mark.statistics) for epsilon in (0.15, 0.3, 4.0)),
+    pytest.param(1.0, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_the_chosen_alpha_is_almost_as_good_as_the_best(epsilon: float) -> None:
     """The best single alpha for such releases needs the data; it matters only at 0.15."""
     chosen, fixed = errors(epsilon)

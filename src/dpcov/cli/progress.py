@@ -1,7 +1,8 @@
 """Progress on a terminal.
 
 While dpcov reads private rows, a spinner shows no progress, because progress depends on the rows.
-Plans read no rows, and analyses read only a release.
+No function therefore passes it anything.
+Plans read no rows, so that a bar shows their steps.
 """
 
 from __future__ import annotations
@@ -12,6 +13,20 @@ from contextlib import contextmanager
 
 @contextmanager
 def reading() -> Iterator[None]:
+    """Show a spinner while dpcov reads private rows. It takes no argument."""
+    with _spinner("reading"):
+        yield
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Show a spinner during an analysis."""
+    with _spinner("computing"):
+        yield
+
+
+@contextmanager
+def _spinner(words: str) -> Iterator[None]:
     """Show a spinner and the elapsed time on stderr, if stderr is a terminal."""
     from rich.console import Console
 
@@ -21,9 +36,9 @@ def reading() -> Iterator[None]:
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("reading"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as spinner:
-        spinner.add_task("", total=None)
+    columns = (SpinnerColumn(), TextColumn(words), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task("", total=None)
         yield
 
 

@@ -241,12 +241,13 @@ class _Written(Numeric):
         None, description="Character that groups digits by three in the texts of this column."
     )
 
-    @model_validator(mode="after")
-    def _differ(self) -> _Written:
-        """Refuse a decimal sign that also groups digits."""
-        if self.thousands is not None and (self.decimal or ".") == self.thousands:
-            raise ValueError("decimal and thousands must differ. Choose another character")
-        return self
+    def within(self, file: FileOptions) -> Self:
+        """Return the column with the sign under ``[file]`` if it declares the other sign only."""
+        if self.decimal is None and self.thousands is None:
+            return self
+        decimal = self.decimal or file.decimal
+        grouping = file.thousands if file.thousands != decimal else None
+        return self.model_copy(update={"decimal": decimal, "thousands": self.thousands or grouping})
 
     @property
     def notation(self) -> Notation | None:
@@ -869,6 +870,19 @@ class Schema(_Model):
     def _with_rules(cls, document: Any) -> Any:
         """Add the default rules for missing values."""
         return with_rules(document)
+
+    @model_validator(mode="after")
+    def _with_notations(self) -> Schema:
+        """Complete the signs of each column, and refuse a decimal sign that also groups digits."""
+        for name, column in self.columns.items():
+            if not isinstance(column, _Written):
+                continue
+            self.columns[name] = whole = column.within(self.file)
+            if whole.decimal is not None and whole.decimal == whole.thousands:
+                raise ValueError(
+                    f"columns.{name}: decimal and thousands must differ. Choose another character"
+                )
+        return self
 
     @model_validator(mode="after")
     def _of_its_version(self) -> Schema:
