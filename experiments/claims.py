@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     """The finding is within the claim's tolerance, and outside it under the claim's faults."""
     LOOSE = "loose"
-    """The finding is within the claim's tolerance, and the claim names no fault below a factor of 8."""
+    """The finding is within the claim's tolerance, and no fault below a factor of 8 is named."""
     NOT_REPRODUCED = "not reproduced"
     """The finding is outside the claim's tolerance."""
     REFUTED = "refuted"
