@@ -114,7 +114,10 @@ $(FORMER):
 	@echo "make $@ is deprecated: use make bench NAME=$(NAME)$(if $(ARGS), ARGS=\"$(ARGS)\")" >&2
 	@$(MAKE) --no-print-directory bench NAME=$(NAME) ARGS="$(ARGS)"
 
-reproduce: .venv/ready-bench ## Run the papers' experiments, claim by claim, and each with a planted fault (PAPER=name)
+reproduce: .venv/ready-bench ## Run the papers' experiments, claim by claim (PAPER=name)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/reproduce.py --no-controls $(PAPER)
+
+reproduce-controls: .venv/ready-bench ## Run the same experiments, and each with a planted fault (PAPER=name)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/reproduce.py $(PAPER)
 
 reproduce-faults: .venv/ready-bench ## Judge the noise of the registered mechanisms, also with planted faults
@@ -165,5 +168,5 @@ clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
 .PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r workflows lint docstrings types prose data \
-	wheel tasks bench entrants reproduce reproduce-faults reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
+	wheel tasks bench entrants reproduce reproduce-controls reproduce-faults reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
 

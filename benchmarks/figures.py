@@ -3,7 +3,7 @@
 `make figures` copies `results/*.json` to `docs/results/` (the snapshots). It then renders the
 snapshots in `FIGURES` as tables in the pages, between the markers `<!-- NAME -->` and
 `<!-- /NAME -->`. With names as arguments, it does so for these names only. The name `papers` copies
-the results of `make reproduce`; the site generates the pages in `docs/papers` from them.
+the results of `make reproduce-controls`; the site generates the pages in `docs/papers` from them.
 """
 
 from __future__ import annotations

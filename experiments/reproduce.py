@@ -1,4 +1,4 @@
-"""Run the papers' experiments and check their claims: `make reproduce`.
+"""Run the papers' experiments and check their claims: `make reproduce`, `make reproduce-controls`.
 
 Each folder beside this file belongs to one paper. Its `claims.toml` lists the paper's claims. Each
 claim has its place in the paper, a tolerance, a verdict, and faults of mechanisms that the claim
@@ -7,8 +7,9 @@ must detect. The folder's `run.py` has `PARTS`, a list of functions
     part(small: bool, folder: Path) -> dict[str, Finding]
 
 Together these functions measure every claim. The keys of a result are the ids of claims. The
-functions write figures and tables to `folder`. Each part runs again, with few repeats, under each
-fault. The run fails if a verdict differs from the stated verdict, or if a fault does not change it.
+functions write figures and tables to `folder`. With controls, each part runs again, with few
+repeats, under each fault. The run fails if a verdict differs from the stated verdict, or if a fault
+does not change it.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from results import RESULTS, Kept, show
 COLUMNS = ("claim", "verdict", "measured", "faults", "under them", "ok")
 
 
-def place(paper: str, *, small: bool, run: int = 0) -> str:
+def place(paper: str, *, small: bool, run: int = 0, controls: bool = True) -> str:
     """Return the folder of a run's figures and tables, in `results`."""
-    return f"reproduce{'-small' if small else ''}{f'-run{run}' if run else ''}/{paper}"
+    kind = f"{'-small' if small else ''}{f'-run{run}' if run else ''}"
+    return f"reproduce{kind}{'' if controls or run else '-alone'}/{paper}"
 
 
 def checked(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[dict[str, Any]]:
@@ -108,9 +110,11 @@ def main() -> int:
     seeds.begin(asked.run)
     rows, unfinished = [], []
     for paper in asked.papers or papers():
-        where = place(paper, small=asked.small, run=asked.run)
-        kept = Kept(f"{where}/claims.json", f"make reproduce PAPER={paper}")
-        work = partial(checked, paper, where, small=asked.small, controls=not asked.no_controls)
+        controls = not asked.no_controls
+        where = place(paper, small=asked.small, run=asked.run, controls=controls)
+        target = "reproduce-controls" if controls else "reproduce"
+        kept = Kept(f"{where}/claims.json", f"make {target} PAPER={paper}")
+        work = partial(checked, paper, where, small=asked.small, controls=controls)
         kept.part(paper, work)
         show(f"Claims of {paper}", [{name: row[name] for name in COLUMNS} for row in kept.rows])
         rows += kept.rows
