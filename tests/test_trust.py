@@ -8,19 +8,19 @@ import pytest
 
 from dpcov.core import registry
 from dpcov.mechanisms import MECHANISMS
-from trust import MODULES
 
 ROOT = Path(__file__).parents[1]
 
 QUICK = [
-    name
-    for name in MODULES
-    if name
-    in ("arithmetic", "randomness", "exact_losses", "person_means", "audits", "sources_attack")
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("arithmetic", "randomness", "exact_losses", "person_means")
+    ),
+    # tests/test_sampled_audit.py and tests/test_sources_attack.py attack as much in less time.
+    *(pytest.param(name, marks=pytest.mark.statistics) for name in ("audits", "sources_attack")),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_every_attack_gives_the_figure_that_it_must(name, monkeypatch):
     module = importlib.import_module(name)
