@@ -9,7 +9,14 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 project = "dpcov"
 version = release = installed("dpcov")
 language = "en"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "dpcov_site"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # copies MathJax with its fonts into the folder that is built
+    "dpcov_site",
+]
 exclude_patterns = ["_build", "_ext"]
 default_role = "py:obj"
 needs_sphinx = "8.0"
@@ -24,6 +31,7 @@ html_show_sphinx = False
 html_show_copyright = False
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
 
 autodoc_typehints = "none"  # they are in the signature
 autodoc_member_order = "bysource"
