@@ -104,6 +104,18 @@ def ridge_comparison() -> str:
     return _table(lines)
 
 
+def features() -> str:
+    """Return a table of what dpcov and other libraries offer, with a source in each cell."""
+    found = tomllib.loads((Path(__file__).parent / "features.toml").read_text())
+    libraries = found["libraries"]
+    heads = [f"{name} ({one['version']})" if one["base"] else name for name, one in libraries.items()]
+    lines = [["", *heads]]
+    for feature, cells in found["features"].items():
+        sources = {name: libraries[name]["base"] + cell[1] for name, cell in cells.items()}
+        lines.append([feature, *(f"[{cells[name][0]}]({sources[name]})" for name in libraries)])
+    return _table(lines)
+
+
 def bench_against_numpy() -> str:
     """Return a table of the costs of a release and of a covariance without privacy."""
     lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
@@ -258,6 +270,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "public-names": public_names,
     "results": results,
     "mechanisms": mechanisms,
+    "features": features,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,
     "measurements": measurements,
