@@ -47,7 +47,7 @@ DELTA = 1e-6
 REPEATS = 20
 NAME_HEIGHT = 0.16  # distance between two names in a picture of components
 SHOWN_EDGES = 40  # strongest edges of a graph
-GRAPH_SCALE = 1.6  # space for names around a graph, in units of a wide graph
+GRAPH_SCALE = 1.35  # space for names around a graph, in units of a wide graph
 NO_NOISE = 1e6  # epsilon of what stands for the table itself
 WINE_COLUMNS = (
     *("alcohol", "malic acid", "ash", "alcalinity", "magnesium", "phenols", "flavanoids"),
