@@ -55,11 +55,12 @@ from datasets import (
     here,
     wine,
 )
-from dpcov.api.plans import _Planner
+from dpcov.api.plans import MAX_OTHER_TABLES, _Planner
 from dpcov.api.plans.simulated import Assumptions
 from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Budget, Neighbors, PureDP
+from dpcov.core.steps import Steps
 from dpcov.denoise import denoise
 from dpcov.mechanisms import MatrixLaplace, Mechanism
 from dpcov.mechanisms.choice import choose
@@ -252,7 +253,8 @@ def _ratios(
     for kind, guess in supposed.items():
         planner = _Planner(rows.schema, Neighbors.ADD_REMOVE, guess)
         made = planner.predicted(asked, budget, planner.trials(count), careful=True)
-        errors, between = made.errors, planner.between(made, asked, count) if is_automatic else {}
+        errors, steps = made.errors, Steps(MAX_OTHER_TABLES)
+        between = planner.between(made, asked, count, steps) if is_automatic else {}
         for figure in FIGURES:
             predicted, found = getattr(errors, figure), getattr(facts, figure)
             ratio = predicted / found

@@ -225,7 +225,9 @@ def test_bounds_may_be_given_by_name() -> None:
     other = PrivateCovariance(**EXACT).fit(FRAME)
     assert np.array_equal(one.covariance_, other.covariance_)
     arrays = PrivateCovariance(**EXACT | {"bounds": (np.array(LOWER), np.array(UPPER))})
-    assert np.array_equal(arrays.fit(ROWS).covariance_, other.covariance_)
+    # Other names in the schema lead to other simulations of the noise.
+    assert np.array_equal(arrays.fit(ROWS).release_.published, other.release_.published)
+    np.testing.assert_allclose(arrays.covariance_, other.covariance_, rtol=0, atol=1e-9)
 
 
 def test_the_target_keeps_its_name_unless_a_column_has_it() -> None:

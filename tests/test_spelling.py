@@ -181,6 +181,23 @@ def test_a_code_is_met_in_the_notation_of_its_column_in_every_source(tmp_path, c
         assert (seen.missing, seen.unreadable) == (2, 1)
 
 
+@pytest.mark.parametrize(("own", "file", "cell"), [
+    ({"thousands": " "}, {"decimal": ","}, "1 234,5"),
+    ({"thousands": "."}, {"decimal": ","}, "1.234,5"),
+    ({"decimal": ","}, {"thousands": " "}, "1 234,5"),
+    ({"decimal": ","}, {"thousands": ","}, "1234,5"),
+])  # fmt: skip
+def test_a_column_with_one_sign_takes_the_other_from_the_file(tmp_path, own, file, cell):
+    (tmp_path / "t.csv").write_text(f"wage;b\n{cell};1\n")
+    columns = {"wage": WAGE | own}
+    schema = Schema.parse({"version": 3, "columns": columns, "file": file | {"separator": ";"}})
+    found = open_rows(tmp_path / "t.csv", schema, threads=1).second_moments()[0].units.tolist()
+    wanted = open_rows(pa.table({"wage": [1234.5]}), declared(wage=WAGE), threads=1)
+    assert found == wanted.second_moments()[0].units.tolist()
+    again = Schema.parse(schema.model_dump(mode="json"))
+    assert again == schema
+
+
 def test_numbers_stay_numbers_whatever_the_declared_signs() -> None:
     schema = declared(wage=WAGE | {"decimal": ",", "thousands": " "})
     wanted = [1.125, 1250.5, 1125.0]

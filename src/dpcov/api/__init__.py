@@ -13,7 +13,7 @@ from dpcov import denoise as denoising
 from dpcov.api.about import about, file_hash, schema_hash
 from dpcov.api.ledger import About, Ledger, finish_or_warn
 from dpcov.api.request import Request
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import Entropy
 from dpcov.core.parameters import Count
 from dpcov.core.privacy import (
     BudgetWarning,
@@ -160,7 +160,7 @@ class PreparedRelease:
         if self.rows.caveat:
             origin["not_protected"] = self.rows.caveat
         made = replace(made, provenance={**made.provenance, **origin})
-        return denoising.denoise(made, self.request.denoise, generator=simulation_generator(seed))
+        return denoising.denoise(made, self.request.denoise)
 
     def book(self, guarantee: Guarantee, *, note: str, mu: float | None) -> int | None:
         """Record a guarantee in the ledger, if there is one, and refuse a seeded release.

@@ -173,7 +173,7 @@ def release(
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
     from dpcov.api.request import Request
-    from dpcov.cli.progress import reading
+    from dpcov.cli.progress import spinner
     from dpcov.core.envelope import largest_signed
     from dpcov.core.files import reserved
     from dpcov.releases import largest_file
@@ -227,7 +227,7 @@ def release(
         say(f"mechanism: {prepared.mechanism.name} ({prepared.reason})", hushed)
         sys.stdout.flush()
         asking = prepared if grouped is None else grouped
-        with reading():
+        with spinner("reading"):
             made, entry = asking.draw()
         hashes, names = _save(made, outputs, signer), tuple(map(shown, places.values()))
         asking.finish(entry, hashes, schema=shown(schema), names=names)

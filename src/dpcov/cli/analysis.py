@@ -131,6 +131,7 @@ def _callback(declared: Command) -> Callable[..., None]:
     """Return the function from which typer builds the command."""
 
     def callback(**given: Any) -> None:
+        from dpcov.cli.progress import spinner
         from dpcov.core.files import check_writable
         from dpcov.releases import Release
 
@@ -147,7 +148,8 @@ def _callback(declared: Command) -> Callable[..., None]:
         for name, option in declared.options.items():
             if option.read is not None and values[name] is not None:
                 values[name] = option.read(values[name])
-        found = declared.run(release if len(releases) == 1 else releases, **values)
+        with spinner("computing"):
+            found = declared.run(release if len(releases) == 1 else releases, **values)
         if out is not None:
             write([release], found, out, files, force, given["quiet"])
         else:

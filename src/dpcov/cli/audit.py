@@ -49,6 +49,7 @@ def audit(
     audit of a mechanism from a paper is not possible.
     """
     from dpcov.api.auditing import audit as run
+    from dpcov.cli.progress import spinner
     from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.mechanisms import mechanism_named
     from dpcov.mechanisms.choice import choose
@@ -64,13 +65,8 @@ def audit(
         audited = choose(schema, budget, relation).mechanism
     else:
         audited = mechanism_named(name, **fields)
-    found = run(
-        audited,
-        budget=budget,
-        neighbors=relation,
-        columns=columns,
-        seed=seed,
-    )
+    with spinner("computing"):
+        found = run(audited, budget=budget, neighbors=relation, columns=columns, seed=seed)
     if as_json:
         print(json_text(found.to_json()))
     elif not quiet:

@@ -1,7 +1,7 @@
 """Progress on a terminal.
 
 While dpcov reads private rows, a spinner shows no progress, because progress depends on the rows.
-Plans read no rows, and analyses read only a release.
+Plans read no rows, so that a bar shows their steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def spinner(words: str) -> Iterator[None]:
     """Show a spinner and the elapsed time on stderr, if stderr is a terminal."""
     from rich.console import Console
 
@@ -21,9 +21,9 @@ def reading() -> Iterator[None]:
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("reading"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as spinner:
-        spinner.add_task("", total=None)
+    columns = (SpinnerColumn(), TextColumn(words), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task("", total=None)
         yield
 
 

@@ -43,6 +43,7 @@ def report(
 ) -> None:
     """Write a release as one offline web page with its guarantee, results and instructions."""
     from dpcov.api.ledger import Ledger
+    from dpcov.cli.progress import spinner
     from dpcov.releases import Release
     from dpcov.report import write
 
@@ -50,16 +51,17 @@ def report(
     account = None if ledger is None else Ledger.open(ledger).account(dataset)
     chosen = None if features is None else [name.strip() for name in features.split(",")]
     warn_if_seeded(loaded, error=quiet)
-    write(
-        loaded,
-        out,
-        force=force,
-        inputs=[file, *([ledger] if ledger else [])],
-        target=target,
-        features=chosen,
-        account=account,
-        title=title,
-        file=file.name,
-    )
+    with spinner("computing"):
+        write(
+            loaded,
+            out,
+            force=force,
+            inputs=[file, *([ledger] if ledger else [])],
+            target=target,
+            features=chosen,
+            account=account,
+            title=title,
+            file=file.name,
+        )
     with written(out):
         say(f"written to {shown(out)}; open it in a browser", quiet)

@@ -180,6 +180,11 @@ class Estimate:
         """Data units in one encoded unit, shape (p,). A data value is center + scale * encoded."""
         return np.array([feature.scale for feature in self.record.schema.variables])
 
+    def denoise(self) -> None:
+        """Compute `second_moment` now, if the release contains a matrix."""
+        if not self.record.reasons.matrix:
+            self.second_moment  # noqa: B018 - the property keeps its value
+
     @cached_property
     def second_moment(self) -> Matrix:
         """Denoised second moment of the encoded rows, shape (d, d)."""

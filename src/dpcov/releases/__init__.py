@@ -696,6 +696,7 @@ class Release(Record):
 
         text = read_text(path, "release", ReleaseError, most=MAX_FILE_BYTES)
         loaded = from_text(text, shown(path))
+        Estimate.of(loaded).denoise()
         if loaded.may_be_void:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
@@ -803,7 +804,7 @@ def largest_file(schema: Schema, dimension: int) -> int:
         Size in bytes.
 
     """
-    # Each entry is an integer of the noisy matrix, a float of the denoised matrix and two floats of
-    # the map. A directions query repeats the schema and all matrices except the denoised one.
+    # Each entry is an integer of the noisy matrix, two floats of the map and, if the file is older,
+    # a float of the denoised matrix. A directions query repeats the schema and all other matrices.
     entry = 176
     return entry * dimension * (dimension + 1) // 2 + 16 * len(schema.model_dump_json()) + 2**15

@@ -241,12 +241,32 @@ class _Written(Numeric):
         None, description="Character that groups digits by three in the texts of this column."
     )
 
-    @model_validator(mode="after")
-    def _differ(self) -> _Written:
-        """Refuse a decimal sign that also groups digits."""
-        if self.thousands is not None and (self.decimal or ".") == self.thousands:
+    def within(self, file: FileOptions) -> Self:
+        """Return the column with the signs under ``[file]`` where it declares one sign only.
+
+        Parameters
+        ----------
+        file : FileOptions
+            Options of the file.
+
+        Returns
+        -------
+        _Written
+            The same column if it declares both signs or none.
+
+        Raises
+        ------
+        ValueError
+            The decimal sign also groups digits.
+
+        """
+        if self.decimal is None and self.thousands is None:
+            return self
+        decimal = self.decimal or file.decimal
+        if self.thousands == decimal:
             raise ValueError("decimal and thousands must differ. Choose another character")
-        return self
+        grouping = file.thousands if file.thousands != decimal else None
+        return self.model_copy(update={"decimal": decimal, "thousands": self.thousands or grouping})
 
     @property
     def notation(self) -> Notation | None:
@@ -869,6 +889,17 @@ class Schema(_Model):
     def _with_rules(cls, document: Any) -> Any:
         """Add the default rules for missing values."""
         return with_rules(document)
+
+    @model_validator(mode="after")
+    def _with_notations(self) -> Schema:
+        """Add the sign under ``[file]`` to columns that declare only the other sign."""
+        for name, column in self.columns.items():
+            if isinstance(column, _Written):
+                try:
+                    self.columns[name] = column.within(self.file)
+                except ValueError as error:
+                    raise ValueError(f"columns.{name}: {error}") from None
+        return self
 
     @model_validator(mode="after")
     def _of_its_version(self) -> Schema:
