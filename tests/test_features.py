@@ -25,6 +25,7 @@ def test_each_cell_has_an_answer_and_a_source():
     assert "[yes, one feature](https://docs.opendp.org/" in table
 
 
+@pytest.mark.slow  # opendp takes seconds to import
 @pytest.mark.parametrize(
     ("module", "name"),
     [
