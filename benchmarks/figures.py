@@ -22,19 +22,6 @@ SNAPSHOTS = ROOT / "docs" / "results"
 Cells = list[dict[str, Any]]
 
 
-def accuracy(cells: Cells) -> str:
-    """Return the errors of the default release by data set and epsilon, for pure privacy."""
-    pure = [cell for cell in cells if cell["budget"].startswith("pure")]
-    epsilons = list(dict.fromkeys(cell["budget"].split()[1] for cell in pure))
-    lines = [["data", *(f"eps {epsilon}" for epsilon in epsilons), "zero matrix"]]
-    for name in dict.fromkeys(cell["dataset"] for cell in pure):
-        own = [cell for cell in pure if cell["dataset"] == name]
-        lines.append(
-            [name, *(f"{cell['error_mean']:.3g}" for cell in own), f"{own[0]['zero']:.3g}"]
-        )
-    return _table(lines)
-
-
 def bench(cells: Cells) -> str:
     """Return the CPU time of releases and of the floor, which only decodes and multiplies."""
     lines = [["table", "dpcov, CPU s", "floor, CPU s", "ratio"]]
@@ -95,33 +82,16 @@ def persons_memory(cells: Cells) -> str:
 
 
 def trust(cells: Cells) -> str:
-    """Return one line for each attack: its number of results, and its first result."""
+    """Return one line for each attack: the number of results, and how many are as required."""
     attacks: dict[str, Cells] = {}
     for cell in cells:
         attacks.setdefault(cell["attack"], []).append(cell)
-    lines = [["attack", "results", "as required", "first result", "must be", "is"]]
+    lines = [["attack", "results", "as required"]]
     for attack, own in attacks.items():
         passed = sum(cell["ok"] for cell in own)
         held = f"{passed}" if passed == len(own) else f"**{passed}**"
-        texts = (own[0][name].replace("|", "\\|") for name in ("measured", "wanted", "found"))
-        figures = [re.sub(r"(\d) %", r"\1%", text) for text in texts]
-        lines.append([attack, str(len(own)), held, *figures])
+        lines.append([attack, str(len(own)), held])
     return _table(lines)
-
-
-def peers(cells: Cells) -> str:
-    """Return the errors of dpcov and other libraries."""
-    errors = [cell for cell in cells if cell["kind"] == "error"]
-    methods = list(dict.fromkeys(cell["method"] for cell in errors))
-    lines = [["data", "epsilon", *methods, "zero matrix"]]
-    for data, epsilon in dict.fromkeys((c["dataset"], c["epsilon"]) for c in errors):
-        own = [c for c in errors if (c["dataset"], c["epsilon"]) == (data, epsilon)]
-        size = f"{data}, {own[0]['rows']:,} x {own[0]['columns']}"
-        found = [_peer_error(cell) for cell in own]
-        lines.append([size, f"{epsilon:g}", *found, f"{own[0]['zero']:.3g}"])
-    versions = {f"{c['method']} {c['version']}": None for c in errors if "," not in c["method"]}
-    head = f"Measured with {', '.join(versions)}. Mean error ± standard error of 20 releases:"
-    return f"{head}\n\n{_table(lines)}"
 
 
 GUESSES = {
@@ -147,28 +117,20 @@ def plan_calibration(cells: Cells) -> str:
 
 def wald(cells: Cells) -> str:
     """Return the sizes of the tests of regressions."""
-    heads = ["rows", "columns", "epsilon", "releases", "variances below the noise"]
-    tests = ["Wald test", "99.9% interval", "coefficients", "plain Wald test", "former F test"]
+    heads = ["rows", "columns", "epsilon", "variances below the noise"]
+    tests = ["Wald test", "coefficients", "plain Wald test", "classical F test"]
     lines = [[*heads, *tests]]
     for cell in cells:
         if cell["what"] == "size":
             place = [f"{cell['n']:,}", str(cell["columns"]), f"{cell['epsilon']:g}"]
             single = f"{cell['least coefficient']:.3f} to {cell['largest coefficient']:.3f}"
-            ends = f"{cell['low']:.3f} to {cell['high']:.3f}"
             own = [f"{cell[name]:.3f}" for name in ("wald", "plain wald", "former F")]
             below = f"{cell['below noise']:.0%}"
-            lines.append([*place, str(cell["releases"]), below, own[0], ends, single, *own[1:]])
+            lines.append([*place, below, own[0], single, *own[1:]])
     return _table(lines)
 
 
-def _peer_error(cell: dict[str, Any]) -> str:
-    if cell["error_mean"] is None:
-        return f"none in {cell['limit']:g} s"
-    return f"{cell['error_mean']:.3g} ± {cell['error_se']:.1g}"
-
-
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
-    "accuracy": ("docs/comparison.md", accuracy),
     "bench": ("docs/explanation/speed.md", bench),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
@@ -177,7 +139,6 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "trust": ("docs/trust.md", trust),
-    "peers": ("docs/comparison.md", peers),
     "wald": ("docs/explanation/wald.md", wald),
 }
 

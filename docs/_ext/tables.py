@@ -124,6 +124,48 @@ def ridge_comparison() -> str:
     return _table(lines)
 
 
+def features() -> str:
+    """Return a table of what dpcov and other libraries offer, with a source in each cell."""
+    found = tomllib.loads((Path(__file__).parent / "features.toml").read_text())
+    libraries = found["libraries"]
+    lines = [["", *libraries]]
+    for feature, cells in found["features"].items():
+        sources = {name: libraries[name]["base"] + cell[1] for name, cell in cells.items()}
+        lines.append([feature, *(f"[{cells[name][0]}]({sources[name]})" for name in libraries)])
+    read = [f"{name} ({one['version']})" for name, one in libraries.items() if one["base"]]
+    return f"{_table(lines)}\n\nVersions: {', '.join(read)}."
+
+
+def accuracy() -> str:
+    """Return the errors of the default release by data set and epsilon, for pure privacy."""
+    cells = json.loads((SNAPSHOTS / "accuracy.json").read_text())["rows"]
+    pure = [cell for cell in cells if cell["budget"].startswith("pure")]
+    epsilons = list(dict.fromkeys(cell["budget"].split()[1] for cell in pure))
+    lines = [["data", *(f"eps {epsilon}" for epsilon in epsilons), "zero matrix"]]
+    for name in dict.fromkeys(cell["dataset"] for cell in pure):
+        own = [cell for cell in pure if cell["dataset"] == name]
+        lines.append(
+            [name, *(f"{cell['error_mean']:.3g}" for cell in own), f"{own[0]['zero']:.3g}"]
+        )
+    return _table(lines)
+
+
+def peers() -> str:
+    """Return the errors of dpcov and other libraries."""
+    cells = json.loads((SNAPSHOTS / "peers.json").read_text())["rows"]
+    errors = [cell for cell in cells if cell["kind"] == "error"]
+    methods = list(dict.fromkeys(cell["method"] for cell in errors))
+    lines = [["data", "epsilon", *methods, "zero matrix"]]
+    for data, epsilon in dict.fromkeys((c["dataset"], c["epsilon"]) for c in errors):
+        own = [c for c in errors if (c["dataset"], c["epsilon"]) == (data, epsilon)]
+        size = f"{data}, {own[0]['rows']:,} x {own[0]['columns']}"
+        found = [_peer_error(cell) for cell in own]
+        lines.append([size, f"{epsilon:g}", *found, f"{own[0]['zero']:.3g}"])
+    versions = {f"{c['method']} {c['version']}": None for c in errors if "," not in c["method"]}
+    head = f"Measured with {', '.join(versions)}. Mean error ± standard error of 20 releases:"
+    return f"{head}\n\n{_table(lines)}"
+
+
 def bench_against_numpy() -> str:
     """Return a table of the costs of a release and of a covariance without privacy."""
     lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
@@ -278,6 +320,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "public-names": public_names,
     "results": results,
     "mechanisms": mechanisms,
+    "accuracy": accuracy,
+    "peers": peers,
+    "features": features,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,
     "measurements": measurements,
@@ -321,6 +366,12 @@ def _claims(paper: str) -> list[dict[str, Any]]:
 def _title(paper: str) -> str:
     page = ROOT / "docs" / "papers" / f"{paper}.md"
     return page.read_text().splitlines()[0].lstrip("# ")
+
+
+def _peer_error(cell: dict[str, Any]) -> str:
+    if cell["error_mean"] is None:
+        return f"none in {cell['limit']:g} s"
+    return f"{cell['error_mean']:.3g} ± {cell['error_se']:.1g}"
 
 
 def _plain(text: str) -> str:
