@@ -26,6 +26,8 @@ html_theme = (
     "furo"  # all it needs is in the folder that is built: no network, no fonts from elsewhere
 )
 html_title = "dpcov"
+html_static_path = ["_static"]
+html_css_files = ["print.css"]  # the page for the data protection officer fits on one sheet
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

@@ -108,14 +108,12 @@ def features() -> str:
     """Return a table of what dpcov and other libraries offer, with a source in each cell."""
     found = tomllib.loads((Path(__file__).parent / "features.toml").read_text())
     libraries = found["libraries"]
-    heads = [
-        f"{name} ({one['version']})" if one["base"] else name for name, one in libraries.items()
-    ]
-    lines = [["", *heads]]
+    lines = [["", *libraries]]
     for feature, cells in found["features"].items():
         sources = {name: libraries[name]["base"] + cell[1] for name, cell in cells.items()}
         lines.append([feature, *(f"[{cells[name][0]}]({sources[name]})" for name in libraries)])
-    return _table(lines)
+    read = [f"{name} ({one['version']})" for name, one in libraries.items() if one["base"]]
+    return f"{_table(lines)}\n\nVersions: {', '.join(read)}."
 
 
 def accuracy() -> str:

@@ -171,11 +171,36 @@ class HalfWidthPlan(Result):
 
     @property
     def half_width(self) -> float:
-        """Half width at the budget of the plan."""
+        """Half width at the budget of the plan.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan_half_width(schema, 5000, pair=("x", "y"), epsilon=1.0, quick=True)
+        >>> plan.half_width < 0.05
+        True
+
+        """
         return self.at_budget.half_width
 
     def answers(self) -> list[str]:
-        """Return the answers as sentences."""
+        """Return the answers as sentences.
+
+        Returns
+        -------
+        list of str
+            Half width at the budget, and the budgets for the requested half width and years.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> schema = dpcov.Schema.from_bounds(0, 1, ("x", "y"))
+        >>> plan = dpcov.plan_half_width(schema, 5000, pair=("x", "y"), epsilon=1.0, quick=True)
+        >>> plan.answers()[0].startswith("With epsilon 1 and 5000 rows, the half width")
+        True
+
+        """
         one = self.at_budget
         found = [
             f"With {amount(one.budget)} and {self.rows} rows, the half width of the 95% interval "
