@@ -87,7 +87,7 @@ ATTACKS = {
     "a question that depends on an exact answer": "a query that depends on an answer without noise",
     "ledger: two data sets": "ledger: spending from two data sets at the same time",
     "bombs": "small files that expand to huge tables",
-    "malformed files, guided by coverage": "malformed files that a fuzzer generates to reach new code",
+    "malformed files, guided by coverage": "malformed files that a fuzzer makes to reach new code",
     "one unit with and without other rows": "sums of a row or person that depend on other rows",
     "persons": "ids that count one person twice, or two persons as one",
     "one output for many": "16 releases that write the same file at the same time",
