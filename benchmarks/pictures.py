@@ -45,9 +45,12 @@ if TYPE_CHECKING:
 EPSILONS = (8.0, 2.0)
 DELTA = 1e-6
 REPEATS = 20
-NAME_HEIGHT = 0.16  # distance between two names in a picture of components
-SHOWN_EDGES = 40  # strongest edges of a graph
-GRAPH_SCALE = 1.35  # space for names around a graph, in units of a wide graph
+# Distance between two names beside the components, in units of a component.
+NAME_HEIGHT = 0.16
+# Largest number of edges in a graph.
+SHOWN_EDGES = 40
+# Space for names around a graph, divided by the space in a wide picture.
+GRAPH_SCALE = 1.35
 NO_NOISE = 1e6  # epsilon of what stands for the table itself
 WINE_COLUMNS = (
     *("alcohol", "malic acid", "ash", "alcalinity", "magnesium", "phenols", "flavanoids"),

@@ -14,7 +14,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
-    "sphinx-mathjax-offline",  # copies MathJax with its fonts into the folder that is built
     "dpcov_site",
 ]
 exclude_patterns = ["_build", "_ext"]
@@ -31,6 +30,8 @@ html_css_files = ["print.css"]  # the page for the data protection officer fits 
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+
+mathjax_path = "mathjax/tex-chtml.js"  # dpcov_site copies the file: no network
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]

@@ -99,9 +99,10 @@ def test_the_rounds_of_a_release_spend_the_fractions_in_the_picture():
     _, release, _ = demo()
     spent = {one.query: one.spent for one in release.rounds}
     whole = sum(spent.values()) - spent["count"]
-    found = [sum(spent.get(query, 0) for query in queries) / whole for queries in ROUNDS.values()]
+    parts = [sum(spent.get(query, 0) for query in queries) for queries in ROUNDS.values()]
+    found = [float(part / whole) for part in parts]
     drawn = dict(budget_fractions(release.schema))[f"{found[1]:.0%}"]
-    assert [float(part) for part in found] == pytest.approx([*drawn.values()], abs=1e-6)
+    assert found == pytest.approx([*drawn.values()], abs=1e-6)
 
 
 @pytest.mark.parametrize(

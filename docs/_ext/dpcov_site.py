@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,27 @@ def restored(app: Any, what: str, name: str, value: Any, options: Any, lines: li
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
+def copy_mathjax(app: Any, error: Exception | None) -> None:
+    """Copy MathJax with its fonts into the folder that is built.
+
+    Only the files of the package `sphinx-mathjax-offline` are used: its extension does not declare
+    that pages can be read in parallel, which is a warning.
+    """
+    found = find_spec("sphinx-mathjax-offline")
+    if error is not None or found is None or found.origin is None:
+        return
+    source = Path(found.origin).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    for part in ("a11y", "input", "output", "ui"):
+        if (source / part).is_dir():
+            shutil.copytree(source / part, target / part, dirs_exist_ok=True)
+    shutil.copy(source / "tex-chtml.js", target)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register the extension with Sphinx."""
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", restored, priority=600)  # after it
+    app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
