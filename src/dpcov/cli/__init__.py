@@ -350,13 +350,16 @@ def mechanisms(as_json: options.Json = False) -> None:
         print(json_text(listed))
         return
     rows: list[Row] = []
+    sources: list[Row] = []
     for name, what, source, taken, least in (one.values() for one in listed):
         if least:
             what += f" For 10 columns, epsilon 1 and delta 1e-6, it needs at least {least:,} rows."
         settings = ", ".join(f"{key}={value}" for key, value in taken.items())
-        rows.append((name, [what, source, settings]))
-    heads = ("mechanism", "what it releases, with its guarantee", "source", "options")
-    print_tables([Table(heads, rows, words=True)])
+        rows.append((name, [what, settings]))
+        sources.append((name, [source]))
+    heads = ("mechanism", "what it releases, with its guarantee", "options")
+    named = Table(("mechanism", "source"), sources, words=True)
+    print_tables([Table(heads, rows, words=True), named])
 
 
 @app.command(epilog=example("show people.release.json"))

@@ -25,7 +25,7 @@ EXACT_LAWS = (
 # Short names of the queries, for lists.
 SHORT_QUERY_WORDS = {query: words.removeprefix("a ") for query, words in record.QUERY_WORDS.items()}
 
-DIRECTIONS = (
+FLOAT_DIRECTIONS = (
     "The running time depends on the data. The proof assumes exact arithmetic, but the directions "
     "are computed in float64"
 )
@@ -39,21 +39,21 @@ RADIUS = (
     "separately, their noise is drawn after the data are read"
 )
 PILOTS = "The number of pilot queries is public"
-MEMORY = "The required memory, and whether the table fits into the memory, are not hidden"
+NEEDED_MEMORY = "The required memory, and whether the table fits into the memory, are not hidden"
 # Facts of each mechanism. Source: section *Not protected* of its class.
 BY_MECHANISM = {
     "separate-laplace": VALUES,
     "separate-gaussian": VALUES,
     "adaptive-laplace": RADIUS,
     "adaptive-gaussian": RADIUS,
-    "eigenvector-sampling": DIRECTIONS,
-    "kapralov-talwar": DIRECTIONS,
-    "exponential-pca": DIRECTIONS,
+    "eigenvector-sampling": FLOAT_DIRECTIONS,
+    "kapralov-talwar": FLOAT_DIRECTIONS,
+    "exponential-pca": FLOAT_DIRECTIONS,
     "preconditioned": PILOTS,
     "heavy-tailed": PILOTS,
     "unbounded-gaussian": PILOTS,
-    "stable-covariance": MEMORY,
-    "whitened": MEMORY,
+    "stable-covariance": NEEDED_MEMORY,
+    "whitened": NEEDED_MEMORY,
 }
 
 
@@ -110,7 +110,7 @@ def of_mechanism(name: str, rounds: Sequence[Round]) -> list[str]:
 
     """
     found = [BY_MECHANISM[name]] if name in BY_MECHANISM else []
-    if answers := [] if DIRECTIONS in found else float_answers(rounds):
+    if answers := [] if FLOAT_DIRECTIONS in found else float_answers(rounds):
         found.append(
             f"The proof assumes exact arithmetic, but dpcov computes this noise in float64 before "
             f"rounding: {', '.join(answers)}"
