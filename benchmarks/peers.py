@@ -4,9 +4,7 @@ The error is the mean of ||C_hat - C||_F / n, with pure differential privacy und
 are divided by the largest norm, which counts as public for all libraries.
 
 Two libraries release a d x d matrix by Amin et al. 2019: noisy eigenvalues, then eigenvectors one
-by one. These libraries draw the eigenvectors from the Bingham distribution. The script also
-compares the moments of their draws with the exact moments, and computes the privacy loss of the
-distribution that they draw from.
+by one.
 
 ``python benchmarks/peers.py`` runs the script in an hour and skips libraries that are not
 installed. ``--ours`` measures only dpcov and keeps the other errors of the last published run.
@@ -38,11 +36,9 @@ from datasets import rows_over_largest_norm
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors
 from dpcov.denoise import best_estimate, denoise
-from dpcov.papers.samplers.bingham import Bingham
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
 from dpcov.rows.sources.rows import Rows
-from peers_law import largest_loss, mean_square
 from results import Kept, show, write
 
 Matrix = NDArray[np.float64]
@@ -52,9 +48,6 @@ PUBLISHED = Path(__file__).parents[1] / "docs" / "results" / "peers.json"
 EPSILONS = (0.1, 1.0, 4.0)
 REPEATS = 20
 LIMIT = 100  # seconds for one release
-DRAWS = 20_000
-SPECTRA = ((12.0, 0.0), (20.0, 0.0, 0.0, 0.0, 0.0))  # of matrices whose top eigenvector is drawn
-LOSS_COLUMNS = (2, 5, 10, 20, 50)
 
 
 def dpcov_release(table: Matrix, epsilon: float, seed: int, method: str = "shrink") -> Matrix:
@@ -99,32 +92,6 @@ METHODS: dict[str, tuple[str, Release]] = {
     "dpcov, not denoised": ("dpcov", dpcov_as_drawn),
     "diffprivlib": ("diffprivlib", diffprivlib_release),
     "OpenDP": ("opendp", opendp_release),
-}
-
-
-def dpcov_direction(matrix: Matrix, epsilon: float, seed: int) -> Matrix:
-    exponents = epsilon / 4 * np.diag(matrix)
-    return Bingham(exponents).sample(Entropy.seeded(seed)).vector
-
-
-def diffprivlib_direction(matrix: Matrix, epsilon: float, seed: int) -> Matrix:
-    from diffprivlib.mechanisms import Bingham as TheirBingham
-
-    return TheirBingham(epsilon=epsilon, random_state=seed).randomise(matrix)
-
-
-def opendp_direction(matrix: Matrix, epsilon: float, seed: int) -> Matrix:
-    from opendp.extras.numpy import _sscp_domain
-    from opendp.extras.sklearn._make_eigenvector import make_private_eigenvector
-
-    domain = _sscp_domain(num_features=len(matrix), norm=1.0, p=2, size=20, T=float)
-    return make_private_eigenvector(domain, _opendp().symmetric_distance(), epsilon)(matrix)
-
-
-DIRECTIONS: dict[str, tuple[str, Release]] = {
-    "dpcov": ("dpcov", dpcov_direction),
-    "diffprivlib": ("diffprivlib", diffprivlib_direction),
-    "OpenDP": ("opendp", opendp_direction),
 }
 
 
@@ -209,36 +176,6 @@ def errors(methods: dict[str, tuple[str, Release]]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def draws() -> Iterator[dict[str, Any]]:
-    """Return the mean square of one coordinate of draws at epsilon = 1, and its exact value."""
-    for spectrum in SPECTRA:
-        for method, (package, draw) in installed(DIRECTIONS).items():
-            vectors = [draw(np.diag(spectrum), 1.0, seed) for seed in range(DRAWS)]
-            squares = np.array(vectors)[:, 0] ** 2
-            yield {
-                "kind": "draws",
-                "eigenvalues": list(spectrum),
-                "method": method,
-                "version": version(package),
-                "found": float(squares.mean()),
-                "se": float(squares.std() / np.sqrt(DRAWS)),
-                "Bingham": mean_square(spectrum, 1.0, exact=True),
-                "with the sign wrong": mean_square(spectrum, 1.0, exact=False),
-                "draws": DRAWS,
-            }
-
-
-def losses() -> Iterator[dict[str, Any]]:
-    """Return the largest privacy loss, over epsilon, when one of many equal rows is replaced."""
-    for d in LOSS_COLUMNS:
-        yield {
-            "kind": "loss",
-            "columns": d,
-            "Bingham": largest_loss(d, 1.0, exact=True),
-            "with the sign wrong": largest_loss(d, 1.0, exact=False),
-        }
-
-
 def ours_anew() -> list[dict[str, Any]]:
     """Return the published rows with new measurements of dpcov."""
     ours = {name: method for name, method in METHODS.items() if method[0] == "dpcov"}
@@ -251,14 +188,9 @@ def ours_anew() -> list[dict[str, Any]]:
 
 def everything() -> int:
     kept = Kept("peers.json", "python benchmarks/peers.py")
-    for title, work in (
-        ("Error of the second moment", lambda: errors(installed(METHODS))),
-        ("Mean square of the first coordinate of drawn eigenvectors", draws),
-        ("Privacy loss of the laws, over epsilon", losses),
-    ):
-        before = len(kept.rows)
-        kept.part(title, work)
-        show(title, kept.rows[before:])
+    title = "Error of the second moment"
+    kept.part(title, lambda: errors(installed(METHODS)))
+    show(title, kept.rows)
     return int(not kept.done())
 
 

@@ -60,8 +60,7 @@ class Bingham:
     ------
     The source is section 3 of Kent, Ganeiban and Mardia 2018, "A new unified approach for the
     simulation of a wide class of directional distributions". The acceptance formula avoids
-    cancellation. Two published libraries use the wrong sign of the exponent q/2, which gives
-    another distribution.
+    cancellation.
 
     """
 
