@@ -24,6 +24,7 @@ MAX_NARROW_INCHES = 8.0  # inches; a wider figure fills the width of the page
 PHONE_INCHES = 4.6
 # Font size of names on a phone, and the height of a row with two lines in rows of a wide figure.
 PHONE_POINTS, LINES_PER_NAME = 8, 1.4
+PHONE_CHARACTERS = 18  # of a name in a graph; the widest letters then stay within the figure
 TEXT_COLOUR = "#123456"  # placeholder for the text colour of the page
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -91,6 +92,7 @@ def _narrow(axes: Axes, function: str) -> None:
     if function == "graph":
         for text in axes.texts:
             text.set_fontsize(PHONE_POINTS)
+            text.set_text(shortened(text.get_text(), PHONE_CHARACTERS))
         reach = 1 + (axes.get_xlim()[1] - 1) / scale
         axes.set_xlim(-reach, reach)
         axes.set_ylim(-reach, reach)
