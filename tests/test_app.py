@@ -113,6 +113,11 @@ def test_names_of_a_header_appear_after_the_confirmation_only(person: Person) ->
     assert "income" not in without
 
 
+def test_the_command_of_a_schema_states_the_signs_of_numbers(person: Person) -> None:
+    shown = person.get(f"columns?{QUERY}&decimal=,&thousands=.").text
+    assert "--decimal , --thousands . --interactive" in shown
+
+
 def test_no_cell_is_shown_and_no_row_is_counted(person: Person) -> None:
     shown = person.get(f"columns?{QUERY}").text + person.post(f"columns?{QUERY}", ANSWERS).text
     shown += person.get("budget?file=people.csv").text

@@ -547,6 +547,8 @@ def test_a_draft_asks_for_the_separator_and_states_what_is_said(tmp_path, run):
     assert 'With --separator ";" (and for decimal commas --decimal ",")' in refused.err
     drafted = run("schema p.csv --separator ; --decimal ,")
     assert 'separator = ";"\ndecimal = ","\n' in drafted.out
+    grouped = run("schema p.csv --separator ; --decimal , --thousands .")
+    assert 'separator = ";"\ndecimal = ","\nthousands = "."\n' in grouped.out
     assert "[columns.born]" in drafted.out
     single = run("schema p.csv --separator ,")
     assert '[columns."weight;visits;town;born"]' in single.out

@@ -107,7 +107,7 @@ def schema_arguments(
     found += [] if options.header else ["--no-header", "--columns", str(columns)]
     if table.kind == "text" and options.separator != separator_of(table.file):
         found += ["--separator", options.separator]
-    for name in ("skip_lines", "encoding", "decimal"):
+    for name in ("skip_lines", "encoding", "decimal", "thousands"):
         if (value := getattr(options, name)) != FileOptions.model_fields[name].default:
             found += [f"--{name.replace('_', '-')}", str(value)]
     found += ["--metadata", path_argument(book)] if book else []

@@ -72,6 +72,9 @@ def schema(
     decimal: Annotated[
         Literal[".", ","], typer.Option(help="Decimal sign of numbers in a text file.")
     ] = ".",
+    thousands: Annotated[
+        str | None, typer.Option(help="Character that groups digits by three in a text file.")
+    ] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Draft a schema from column names and types.
@@ -96,6 +99,7 @@ def schema(
         comment=comment,
         encoding=encoding,
         decimal=decimal,
+        thousands=thousands,
     )
     source = opened(data, reading, columns, table, trust_views, guessed=separator is None)
     kinds = source.kinds()
