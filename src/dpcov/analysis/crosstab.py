@@ -123,7 +123,7 @@ class Crosstab(Result):
     >>> site = {"kind": "categorical", "levels": ["a", "b"]}
     >>> schema = dpcov.Schema.parse({"columns": {"sex": sex, "site": site}})
     >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
-    >>> dpcov.crosstab(release, "sex", "site").row_labels
+    >>> dpcov.crosstab(release, "sex", "site").row_labels[:2]
     ('f', 'm')
 
     """
@@ -182,8 +182,8 @@ class Crosstab(Result):
         >>> site = {"kind": "categorical", "levels": ["a", "b"]}
         >>> schema = dpcov.Schema.parse({"columns": {"sex": sex, "site": site}})
         >>> release = dpcov.release(table, schema=schema, epsilon=10.0)
-        >>> len(dpcov.crosstab(release, "sex", "site").to_frame())
-        2
+        >>> dpcov.crosstab(release, "sex", "site").to_frame().columns[:2].tolist()
+        ['a', 'b']
 
         """
         rows = list(zip(self.row_labels, self.counts.tolist(), strict=True))
