@@ -6,6 +6,7 @@ Matrices are X X' (not / n) and epsilon = 1, as in `noise`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -202,27 +203,15 @@ def power_method(truth: Matrix, k: int, steps: int, generator: np.random.Generat
 def against_power_method(small: bool) -> Finding:
     """Compare the excess over lambda_(k+1) of additive noise and of the power method."""
     generator = seeds.generator(20160012)
-    orders, ranks, repeats = (20, 50, 100), (2, 4, 8), 3 if small else 15
-    found: dict[str, list[float]] = {name: [] for name in ("power method", *LAWS)}
-    for d, k, size in product(orders, ranks, (1e2, 1e3, 1e4)):
-        truth = np.diag(size * d / np.arange(1, d + 1))
+
+    def excess(truth: Matrix, k: int, size: float, repeats: int) -> float:
         runs = [
             np.mean([power_method(truth, k, steps, generator) for _ in range(repeats)])
             for steps in POWERS
         ]
-        found["power method"].append(float(min(runs)))
-        for name, draw in LAWS.items():
-            found[name].append(
-                float(np.mean([_excess(truth, draw(d, generator), k) for _ in range(repeats)]))
-            )
-    cells = len(found["power method"])
-    won = {name: sum(np.array(found[name]) < np.array(found["power method"])) for name in LAWS}
-    reported = ", ".join(f"{name} {np.median(list(each)):.3g}" for name, each in found.items())
-    return Finding(
-        f"less with Wishart on {won['Wishart']}, with matrix Laplace on {won['matrix Laplace']} of "
-        f"{cells} cells; median excess: {reported}",
-        bool(won["Wishart"] == cells),
-    )
+        return float(min(runs))
+
+    return _against("power method", excess, generator, small)
 
 
 def against_kapralov_talwar(small: bool, folder: Path) -> Finding:
@@ -230,13 +219,11 @@ def against_kapralov_talwar(small: bool, folder: Path) -> Finding:
 
     The pieces have the least certified noise for replaced rows, which favours them.
     """
-    generator = seeds.generator(20160013)
-    orders, ranks, repeats = (20, 50, 100), (2, 4, 8), 3 if small else 15
-    found: dict[str, list[float]] = {name: [] for name in ("pieces", *LAWS)}
-    for d, k, size in product(orders, ranks, (1e2, 1e3, 1e4)):
-        truth = np.diag(size * d / np.arange(1, d + 1))
+    budget = PureDP(1 / factor("Kapralov and Talwar"))
+
+    def excess(truth: Matrix, k: int, size: float, repeats: int) -> float:
+        d = len(truth)
         table = synthetic(f"harmonic {d} {size:g}", truth, math.ceil(np.trace(truth)))
-        budget = PureDP(1 / factor("Kapralov and Talwar"))
         pieces = []
         for i in range(repeats):
             entropy = seeds.entropy(seed_of("pieces", d, k, size, i))
@@ -245,13 +232,29 @@ def against_kapralov_talwar(small: bool, folder: Path) -> Finding:
             )
             kept = best_estimate(denoise(made, "none"))
             pieces.append(spectral_norm(truth - kept) - float(truth[k, k]))
-        found["pieces"].append(float(np.mean(pieces)))
+        return float(np.mean(pieces))
+
+    return _against("pieces", excess, seeds.generator(20160013), small)
+
+
+def _against(
+    other: str,
+    excess: Callable[[Matrix, int, float, int], float],
+    generator: np.random.Generator,
+    small: bool,
+) -> Finding:
+    """Compare additive noise with another method, whose mean excess over lambda_(k+1) is given."""
+    orders, ranks, repeats = (20, 50, 100), (2, 4, 8), 3 if small else 15
+    found: dict[str, list[float]] = {name: [] for name in (other, *LAWS)}
+    for d, k, size in product(orders, ranks, (1e2, 1e3, 1e4)):
+        truth = np.diag(size * d / np.arange(1, d + 1))
+        found[other].append(excess(truth, k, size, repeats))
         for name, draw in LAWS.items():
             found[name].append(
                 float(np.mean([_excess(truth, draw(d, generator), k) for _ in range(repeats)]))
             )
-    cells = len(found["pieces"])
-    won = {name: sum(np.array(found[name]) < np.array(found["pieces"])) for name in LAWS}
+    cells = len(found[other])
+    won = {name: sum(np.array(found[name]) < np.array(found[other])) for name in LAWS}
     reported = ", ".join(f"{name} {np.median(list(each)):.3g}" for name, each in found.items())
     return Finding(
         f"less with Wishart on {won['Wishart']}, with matrix Laplace on {won['matrix Laplace']} of "

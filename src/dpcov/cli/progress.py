@@ -1,8 +1,7 @@
 """Progress on a terminal.
 
 While dpcov reads private rows, a spinner shows no progress, because progress depends on the rows.
-No function therefore passes it anything.
-Plans read no rows, so that a bar shows their steps.
+Plans read no rows, so a bar shows their steps.
 """
 
 from __future__ import annotations
