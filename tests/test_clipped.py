@@ -10,7 +10,7 @@ import pytest
 
 import dpcov
 from dpcov.estimate.errors import ClippingErrors
-from dpcov.published.norm_histogram import (
+from dpcov.published.clipping import (
     COLUMN_LOSS_RELATIVE_SD,
     MAX_HIDDEN_VARIANCE_FRACTION,
     MAX_HIDDEN_VARIANCE_PROBABILITY,
@@ -64,8 +64,7 @@ def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
 def test_the_mean_s_part_of_a_moment_is_taken_out_wherever_the_mean_is(last: float) -> None:
     sums = np.array([1.0, 2.0, last, 1.0])
     whole = np.outer(sums, sums) + np.diag([3.0, 2.0, 1.0, 0.0])
-    found = ClippingBias(released(), whole).expected()
-    assert found / np.trace(found) == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6, 0]))
+    assert ClippingBias(released(), whole).shape == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6]))
 
 
 def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
@@ -86,8 +85,7 @@ def test_of_no_rows_there_is_no_mean(corner: float) -> None:
 
 def test_directions_below_0_get_nothing() -> None:
     whole = np.diag([2.0, 1.0, -1.0, 5.0])
-    found = ClippingBias(released(), whole).expected()
-    assert np.diag(found)[:P] / np.trace(found) == pytest.approx([2 / 3, 1 / 3, 0])
+    assert np.diag(ClippingBias(released(), whole).shape) == pytest.approx([2 / 3, 1 / 3, 0])
 
 
 @pytest.mark.parametrize("corner", [-9.0, 0.0, 9.0])
