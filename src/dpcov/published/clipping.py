@@ -25,6 +25,7 @@ from dpcov.published.pseudo_rows import positive, pseudo_rows
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.published.norm_histogram import NormHistogram
     from dpcov.rows.moment import Lattice
     from dpcov.rows.schema import Schema
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 # the stated errors of correlations equal the true errors in the geometric mean. Source: tuned on
 # the part `tune` of benchmarks/tables.toml (`make bench NAME=calibration`).
 COLUMN_LOSS_RELATIVE_SD = 0.4
-# Standard deviation of the loss of simulated rows, as a fraction of their loss. Source: relative
-# errors of 0.02 to 0.26 on the tables of the part `tune` (`make bench NAME=clipping`).
-SIMULATED_LOSS_RELATIVE_SD = 0.15
+# Standard deviation of the loss of simulated rows, as a fraction of their loss. Source: root mean
+# square error of variances where simulated rows explain half of the loss (`make bench NAME=clipping`).
+SIMULATED_LOSS_RELATIVE_SD = 0.2
 # dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
 # with a probability above the second constant. Source of both: tuned on the part `tune` of
 # benchmarks/tables.toml.
@@ -49,6 +50,12 @@ SIMULATED_ROWS = 8192
 # Largest number of features of simulated rows. With more features, the simulation takes longer than
 # all other steps of the estimate.
 MAX_SIMULATED_FEATURES = 300
+# Smallest variance of a feature, in standard deviations of its noise, whose mean and variance show
+# a skewed distribution within the bounds. With more noise, simulated rows are nearly normal.
+# Source: tuned on the tables `flags`, `mixed` and `census`.
+MIN_SHAPE_SNR = 10.0
+# Distance of the mean from the bounds of a nearly normal feature, in standard deviations.
+WIDE_BOUND_SDS = 5.0
 # Seed of the simulated rows, so that equal releases have equal estimates.
 SIMULATED_ROWS_SEED = 20_261_127
 
@@ -71,6 +78,10 @@ class ClippedRows(Protocol):
     @property
     def center(self) -> Vector | None:
         """Center that was subtracted from the encoded rows before the map."""
+
+    @property
+    def noise(self) -> MatrixLaw | None:
+        """Distribution of the noise in the second moment, in squared lattice steps."""
 
     @property
     def schema(self) -> Schema:
@@ -141,10 +152,11 @@ def simulated_loss(release: ClippedRows, moment: Matrix) -> SimulatedLoss | None
         covariance = products - np.outer(sums, sums)
     if not (count > 0 and np.isfinite(covariance).all() and np.isfinite(sums).all()):
         return None
-    low = np.array([0.0 if one.is_indicator else -1.0 for one in release.schema.features])
+    low, high = _bounds(release, sums, np.diag(covariance), float(count))
     draws = np.random.default_rng(SIMULATED_ROWS_SEED)
-    means = np.clip(sums, low, 1.0)
-    rows = means + pseudo_rows(means, positive(covariance), low, SIMULATED_ROWS, draws)
+    means = np.clip(sums, low, high)
+    covariance = positive(covariance)
+    rows = means + pseudo_rows(means, covariance, low, SIMULATED_ROWS, draws, high=high)
     if release.center is not None:
         rows = rows - release.center
     if release.linear_map is not None:
@@ -158,6 +170,23 @@ def simulated_loss(release: ClippedRows, moment: Matrix) -> SimulatedLoss | None
     lost[:p, -1] = lost[-1, :p] = scale * t * (1 - kept) @ rows
     total = float(np.trace(lost))
     return SimulatedLoss(lost, total, scale * float((1 - kept) @ norms))
+
+
+def _bounds(
+    release: ClippedRows, means: Vector, variances: Vector, count: float
+) -> tuple[Vector, Vector]:
+    """Return bounds of simulated features: the declared ones, or wide ones beside much noise."""
+    low = np.array([0.0 if one.is_indicator else -1.0 for one in release.schema.features])
+    high = np.ones(len(low))
+    if release.noise is None:
+        return low, high
+    squares = count * np.maximum(variances, 0.0)
+    if release.linear_map is not None:
+        squares = squares * np.sum(release.linear_map**2, axis=0)
+    noise = np.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
+    unknown = squares < MIN_SHAPE_SNR * noise
+    reach = WIDE_BOUND_SDS * np.sqrt(np.maximum(variances, noise / count))
+    return np.where(unknown, means - reach, low), np.where(unknown, means + reach, high)
 
 
 class ClippingBias:

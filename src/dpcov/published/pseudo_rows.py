@@ -27,7 +27,13 @@ QUANTILE_NODES = 1025
 
 
 def pseudo_rows(
-    means: Vector, covariance: Matrix, low: Vector, count: int, generator: np.random.Generator
+    means: Vector,
+    covariance: Matrix,
+    low: Vector,
+    count: int,
+    generator: np.random.Generator,
+    *,
+    high: Vector | float = 1.0,
 ) -> Matrix:
     """Simulate deviations of rows from their means, with exactly the given covariance.
 
@@ -35,7 +41,7 @@ def pseudo_rows(
     kurtosis, but the bounds limit it. A variable with a large variance and a mean near a bound must
     have a long tail.
 
-    Each feature therefore has a beta distribution on [low, 1] with the given mean and variance. At
+    Each feature therefore has a beta distribution on [low, high] with the given mean and variance. At
     the largest variance, this distribution has only two values, as an indicator has. A Gaussian
     copula joins the features. A linear map then makes the covariance exact.
 
@@ -48,13 +54,16 @@ def pseudo_rows(
         Positive semidefinite covariance.
 
     low : ndarray, shape (p,)
-        Smallest possible values of the features. The largest possible value is 1.
+        Smallest possible values of the features.
 
     count : int
         Number of rows, at least p.
 
     generator : numpy.random.Generator
         Random numbers for the copula.
+
+    high : ndarray, shape (p,), or float, default 1
+        Largest possible values of the features.
 
     Returns
     -------
@@ -67,7 +76,7 @@ def pseudo_rows(
     divisor = np.where(varies, deviations, 1.0)
     correlation = covariance / np.outer(divisor, divisor)
     order = (generator.standard_normal((count, len(means))) @ _root(correlation)).argsort(axis=0)
-    width = 1 - low
+    width = high - low
     shares = np.clip((means - low) / width, MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE)
     possible = shares * (1 - shares)
     variances = np.clip(
