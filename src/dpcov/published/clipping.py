@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # the part `tune` of benchmarks/tables.toml (`make bench NAME=calibration`).
 COLUMN_LOSS_RELATIVE_SD = 0.4
 # Standard deviation of the loss of simulated rows, as a fraction of their loss. Source: root mean
-# square error of variances where simulated rows explain half of the loss (`make bench NAME=clipping`).
+# square error of variances where these rows explain half of the loss (`make bench NAME=clipping`).
 SIMULATED_LOSS_RELATIVE_SD = 0.2
 # dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
 # with a probability above the second constant. Source of both: tuned on the part `tune` of

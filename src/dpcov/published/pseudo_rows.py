@@ -41,8 +41,8 @@ def pseudo_rows(
     kurtosis, but the bounds limit it. A variable with a large variance and a mean near a bound must
     have a long tail.
 
-    Each feature therefore has a beta distribution on [low, high] with the given mean and variance. At
-    the largest variance, this distribution has only two values, as an indicator has. A Gaussian
+    Each feature therefore has a beta distribution on [low, high] with the given mean and variance.
+    At the largest variance, this distribution has only two values, as an indicator has. A Gaussian
     copula joins the features. A linear map then makes the covariance exact.
 
     Parameters
