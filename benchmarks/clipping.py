@@ -10,8 +10,8 @@ same trace:
 - the estimate of dpcov: the loss of simulated rows (`published.clipping`), and the centered second
   moment for what they do not explain.
 
-Errors are Frobenius norms, as fractions of the trace of the true loss. The trace of each estimate is
-the true one, because dpcov takes the trace from the norm histogram.
+Errors are Frobenius norms, as fractions of the trace of the true loss. The trace of each estimate
+is the true one, because dpcov takes the trace from the norm histogram.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class ClippingBias:
         if simulated is None or min(simulated.squared_norm, total) <= 0:
             return
         fraction = min(1.0, total / simulated.squared_norm)
-        self.simulated_squared_norm = fraction * simulated.squared_norm
+        self.simulated_squared_norm = min(fraction * simulated.squared_norm, total)
         self.simulated_norm = min(fraction * simulated.norm, self.norm.estimate)
         self._lost *= 1 - self.simulated_squared_norm / total
         self._lost += fraction * simulated.moment
