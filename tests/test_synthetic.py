@@ -244,7 +244,7 @@ def formerly_drawn(made: dpcov.Release, name: str) -> np.ndarray:
 )
 def test_moments_of_skewed_columns_are_those_of_the_release(epsilon: float) -> None:
     frame, declared = skewed_table()
-    made = dpcov.release(frame, schema=declared, epsilon=epsilon, seed=0)
+    made = dpcov.release(frame, schema=declared, epsilon=epsilon, seed=1)
     drawn = draw(made, MANY, seed=0)
     assert len(drawn.unreached) <= 1
     if epsilon > 1:  # with little noise, the columns can have all correlations

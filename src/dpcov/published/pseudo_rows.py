@@ -71,7 +71,7 @@ def pseudo_rows(
         Rows minus their means.
 
     """
-    deviations = np.sqrt(np.diag(covariance))
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     varies = deviations > 0
     divisor = np.where(varies, deviations, 1.0)
     correlation = covariance / np.outer(divisor, divisor)
