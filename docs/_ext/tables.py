@@ -150,6 +150,22 @@ def accuracy() -> str:
     return _table(lines)
 
 
+def slack() -> str:
+    """Return the loss that the rounds of the default spend, divided by the stated loss."""
+    cells = json.loads((SNAPSHOTS / "slack.json").read_text())["rows"]
+    relations = list(dict.fromkeys(cell["neighbors"] for cell in cells))
+    lines = [["budget", *relations]]
+    for budget in dict.fromkeys(cell["asked"] for cell in cells):
+        own = [cell for cell in cells if cell["asked"] == budget]
+        found = []
+        for relation in relations:
+            here = [cell for cell in own if cell["neighbors"] == relation]
+            ends = min(c["at least"] for c in here), max(c["at most"] for c in here)
+            found.append(" to ".join(dict.fromkeys(f"{end:.3f}" for end in ends)))
+        lines.append([budget, *found])
+    return _table(lines)
+
+
 def peers() -> str:
     """Return the errors of dpcov and other libraries."""
     cells = json.loads((SNAPSHOTS / "peers.json").read_text())["rows"]
@@ -325,6 +341,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "features": features,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,
+    "slack": slack,
     "measurements": measurements,
     "mechanism-classes": mechanism_classes,
     "paper-classes": paper_classes,
