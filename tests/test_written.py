@@ -3,6 +3,7 @@
 import json
 from datetime import date, datetime
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -95,14 +96,27 @@ def categories(draw):
     return declared | draw(CODES), cells
 
 
+IDS = {
+    "integer": list(range(ROWS)),
+    "decimal": [float(one) for one in range(ROWS)],
+    "text": [f"id {one}" for one in range(ROWS)],
+    "uuid": [f"{UUID(int=one)}" for one in range(ROWS)],
+}
+
+
 @st.composite
 def written(draw):
-    """Return a schema, a table, and True for each undeclared category."""
+    """Return a schema, a table, True for each undeclared category, and ids and weights."""
     drawn = draw(st.lists(NUMERIC | categories(), min_size=1, max_size=4))
     columns = {f"Gr\u00f6\u00dfe {at}": declared for at, (declared, _) in enumerate(drawn)}
+    columns |= {name: {"kind": "ignored"} for name in ("patient", "weight")}
+    ids = draw(st.sampled_from([None, None, *IDS]))
+    weights = draw(st.sampled_from([None, None, 2.5]))
     document = {
         "version": 3,
-        "columns": {**columns, "notes": {"kind": "ignored"}},
+        "columns": columns,
+        "unit": ids and {"column": "patient", "type": ids},
+        "weight": weights and {"column": "weight", "maximum": weights},
         "missing": draw(st.sampled_from([[""], ["NA"], ["", "NA"], ["-", "NA"]])),
         "file": draw(FILES) | draw(st.sampled_from(SIGNS)),
     }
@@ -110,13 +124,15 @@ def written(draw):
         schema = Schema.parse(document)
     except SchemaError:
         assume(False)
-    cells = {name: pa.array(one) for name, (_, one) in zip(columns, drawn, strict=True)}
+    cells = {name: pa.array(one) for name, (_, one) in zip(columns, drawn, strict=False)}
     others = {
         name: np.array([one is not None and one not in columns[name]["levels"] for one in own])
-        for name, (_, own) in zip(columns, drawn, strict=True)
+        for name, (_, own) in zip(columns, drawn, strict=False)
         if columns[name]["kind"] == "categorical"
     }
-    return schema, pa.table(cells), others
+    own = {"patient": pa.array(IDS[ids])} if ids else {}
+    own |= {"weight": pa.array([weights] * ROWS)} if weights else {}
+    return schema, pa.table(cells), others, own
 
 
 def read_back(schema, content, table, folder):
@@ -139,12 +155,14 @@ def emptied(table, others):
 @settings(max_examples=50)
 @given(written())
 def test_a_file_in_the_notation_of_the_schema_is_read_back(tmp_path_factory, drawn):
-    schema, table, others = drawn
+    schema, table, others, own = drawn
     try:
         content = TextFile.of(schema, emptied(table, others), others).content()
     except OutputError:
         assert schema.file.quote_sign != '"'
         return
+    for name, cells in own.items():
+        table = table.append_column(name, cells)
     assert read_back(schema, content, table, tmp_path_factory.getbasetemp())
 
 

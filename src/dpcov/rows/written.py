@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,9 @@ UNWRITABLE_MESSAGE = (
 @dataclass(frozen=True, slots=True)
 class TextFile:
     """Table as a text file in the notation of a schema.
+
+    Each row has an id of its own if the schema protects persons, and the largest weight if the
+    schema has weights. dpcov can therefore release the file with the same schema.
 
     Attributes
     ----------
@@ -80,7 +84,7 @@ class TextFile:
             Texts of the cells.
 
         """
-        columns, altered = {}, []
+        columns, altered = _ids_and_weights(schema, table.num_rows), []
         for name, column in schema.encoded_columns.items():
             cells = _texts(table[name].combine_chunks(), column, schema)
             if isinstance(column, Categorical):
@@ -161,6 +165,20 @@ class TextFile:
                 form = {sign: one for sign, one in signs.items() if one is not None}
                 found[name] = {"base": "number", "format": form}
         return found
+
+
+def _ids_and_weights(schema: Schema, count: int) -> dict[str, pa.Array]:
+    """Return an id of its own and the largest weight for each row, if the schema declares them."""
+    found = {}
+    if schema.unit is not None:
+        numbers = range(1, count + 1)
+        is_uuid = schema.unit.type == "uuid"
+        ids = [str(UUID(int=one)) if is_uuid else str(one) for one in numbers]
+        found[schema.unit.column] = pa.array(ids, pa.string())
+    if schema.weight is not None:
+        plain = repr(schema.weight.maximum).replace(".", schema.file.decimal)
+        found[schema.weight.column] = pa.array([plain] * count, pa.string())
+    return found
 
 
 def _texts(cells: pa.Array, column: Numeric | Categorical, schema: Schema) -> pa.Array:
