@@ -102,7 +102,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     A flag with `missing` = ``midpoint`` has the released mean and no nulls, so its variance can be
     larger than the released variance. Derived columns are computed from their parents, so their
     means follow from the moments of the parents. If the levels of a column are not texts,
-    undeclared levels are null.
+    undeclared levels are null. No number is a missing-value code.
 
     Examples
     --------

@@ -126,7 +126,10 @@ class TextFile:
     @property
     def is_utf8(self) -> bool:
         """True if the declared encoding writes the texts as UTF-8 does."""
-        text, encoding = self.text(), self.schema.file.encoding
+        encoding = self.schema.file.encoding
+        if encoding == "utf-8":
+            return True
+        text = self.text()
         return text.encode(encoding, errors="replace") == text.encode()
 
     def content(self, first_line: str = "") -> bytes:
@@ -186,8 +189,8 @@ def _texts(cells: pa.Array, column: Numeric | Categorical, schema: Schema) -> pa
     if isinstance(column, Categorical):
         found = _harmless(_as_text(cells))
     elif column.reading == "flag":
-        true, false = _truth_words(column, schema)
-        found = pc.if_else(cells, true, false)
+        words = _truth_words(column, schema)
+        found = cells if words == ["true", "false"] else pc.if_else(cells, *words)
     else:
         notation, found = _notation(column, schema), cells
         if notation is not None and not notation.plain:  # digits without groups fit every notation
