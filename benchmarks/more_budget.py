@@ -58,13 +58,13 @@ def read(name: str, folder: Path | None) -> Table:
 
 
 def more_errors(answer: Any, truth: Truth) -> dict[str, float]:
-    """Return the error of each kind."""
+    """Return the errors of `before_and_now`, and the errors of variances and deviations."""
     found = errors(answer, truth)
     kept = truth.deviations > 0
     ratios = np.diag(answer[2])[kept] / (truth.deviations * truth.units)[kept] ** 2
     of = {"variances": ratios, "deviations": np.sqrt(np.maximum(ratios, 0))}
     found |= {name: float(np.sqrt(np.mean((one - 1) ** 2))) for name, one in of.items()}
-    return {kind: found[kind] for kind in KINDS}
+    return found
 
 
 def measured(job: tuple[str, Path | None, Sequence[tuple[str, float]], int]) -> list[Row]:
