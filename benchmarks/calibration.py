@@ -225,7 +225,8 @@ def flat(entries: Matrix) -> Matrix:
 
 
 def within(truth: Matrix, low: Matrix, high: Matrix) -> Matrix:
-    return (low <= truth) & (truth <= high)
+    """Return which intervals contain the truth. An interval without ends contains everything."""
+    return ~((truth < low) | (truth > high))
 
 
 def together(found: list[Outcome]) -> list[Outcome]:

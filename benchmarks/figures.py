@@ -145,12 +145,31 @@ def wald(cells: Cells) -> str:
     return _table(lines)
 
 
+# Errors of the table of goals, with the heads of its columns.
+GOAL_ERRORS = {
+    "correlation": "correlations",
+    "ols": "regressions",
+    "means": "means",
+    "frobenius": "covariance matrix",
+}
+
+
+def goals(cells: Cells) -> str:
+    """Return the errors of each goal over the errors of the default."""
+    ratios = {(cell["goal"], cell["error"]): cell["ratio"] for cell in cells}
+    lines = [["`--goal`", *GOAL_ERRORS.values()]]
+    for goal in dict.fromkeys(cell["goal"] for cell in cells):
+        lines.append([f"`{goal}`", *(f"{ratios[goal, error]:.2f}" for error in GOAL_ERRORS)])
+    return _table(lines)
+
+
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "bench": ("docs/explanation/speed.md", bench),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
     "reads": ("docs/explanation/speed.md", reads),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
+    "goals": ("docs/how-to/epsilon.md", goals),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "trust": ("docs/trust.md", trust),

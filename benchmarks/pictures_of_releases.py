@@ -1,4 +1,4 @@
-"""Pictures of one release of the demo with a seed: intervals, eigenvalues, norms."""
+"""Pictures of releases with a seed: intervals, eigenvalues, norms."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from scipy.special import ndtri
 
 import dpcov
-from demo_release import SEED, demo
+from demo_release import SEED, demo, stays
 from dpcov.analysis.intervals import CONFIDENCE_LEVEL
 from dpcov.analysis.strongest import different_columns
+from dpcov.analysis.summary import rows_beyond_radius
 from dpcov.core.entropy import simulation_generator
 from dpcov.plot import spectrum
 from picture_style import COLOURS, GREY, PALE, SMALL_POINTS, figure
@@ -63,8 +64,8 @@ def spectrum_figure() -> Figure:
 
 
 def norms_figure() -> Figure:
-    """Draw the noisy norm histogram of the release and the clipping radius."""
-    _, release, _ = demo()
+    """Draw the noisy norm histogram of a release of rows with outliers, and the clipping radius."""
+    release = stays()
     published = {one.query: one.published for one in release.rounds}
     norms, radius = published["norms"], published["matrix"].lattice.radius
     ends = np.sqrt(norms.upper_ends)
@@ -72,16 +73,22 @@ def norms_figure() -> Figure:
     made = figure(3.2)
     axes = made.subplots()
     clipped = starts >= radius
-    axes.bar(
-        starts, norms.counts, ends - starts, align="edge", lw=0.5, edgecolor=GREY,
-        color=[ORANGE if far else BLUE for far in clipped],
-    )  # fmt: skip
+    beyond = rows_beyond_radius(release)
+    parts = [(~clipped, BLUE, None)]
+    if beyond is not None:
+        parts.append((clipped, ORANGE, f"shortened: about {beyond[1]:.1%} of the rows"))
+    for at, colour, label in parts:
+        axes.bar(
+            starts[at], np.array(norms.counts)[at], (ends - starts)[at], align="edge", lw=0.5,
+            edgecolor=GREY, color=colour, label=label,
+        )  # fmt: skip
     reach = ndtri((1 + CONFIDENCE_LEVEL) / 2) * norms.noise.standard_deviation
     axes.axhspan(-reach, reach, color=GREY, alpha=PALE, lw=0, label="noise, 95%")
     axes.axvline(radius, ls="--", color=ORANGE, label=f"clipping radius {radius:.2f}")
+    axes.set_yscale("symlog", linthresh=reach)  # few rows lie beyond the radius
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="norm of a standardized row", ylabel="rows, with noise")
-    axes.legend(loc="upper left")
+    made.legend(loc="outside upper left", ncols=2)
     return made

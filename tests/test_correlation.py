@@ -167,7 +167,7 @@ def test_one_correlation_is_an_entry_of_all_correlations() -> None:
     assert "Correlation of a and sex=f" in found.summary()
     assert list(found.document()) == [
         "first", "second", "correlation", "lower", "upper", "noise_lower", "noise_upper", "level",
-        "below_noise",
+        "below_noise", "sufficient_budget",
     ]  # fmt: skip
 
 

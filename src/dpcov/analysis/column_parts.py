@@ -15,7 +15,7 @@ entries of at least 0 and the margins of the release.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -232,10 +232,14 @@ class Ends(NamedTuple):
 
     @classmethod
     def around(cls, value: Array, ends: tuple[Array, Array] | None) -> Ends:
-        """Combine figures with intervals, and widen each interval until it contains its figure."""
+        """Combine figures with intervals, and widen each interval until it contains its figure.
+
+        Unknown ends stay unknown.
+        """
         if ends is None:
             return cls(value, *np.full((2, *value.shape), np.nan))
-        return cls(value, np.fmin(ends[0], value), np.fmax(ends[1], value))
+        wide = np.fmin(ends[0], value), np.fmax(ends[1], value)
+        return cls(value, *(np.where(np.isnan(ends[0]), np.nan, end) for end in wide))
 
     def named(self, name: str, lower: str, upper: str, unit: float = 1.0) -> dict[str, Any]:
         """Return a dictionary of the figures, lower ends and upper ends, multiplied by `unit`.
@@ -285,6 +289,11 @@ class Ratio:
     def value(self) -> Array:
         """Ratios, which are NaN if the denominator is 0."""
         return shares_of(self.top, self.bottom)
+
+    def with_less_noise(self, divisor: float) -> Ratio:
+        """Return the same ratios with the noise divided by a number."""
+        names = ("top_variance", "bottom_variance", "covariance")
+        return replace(self, **{name: getattr(self, name) / divisor**2 for name in names})
 
     @property
     def noise(self) -> Array:

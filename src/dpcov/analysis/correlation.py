@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcov.analysis.intervals import Intervals, Stated
-    from dpcov.core.arrays import Booleans, Integers, Matrix
+    from dpcov.core.arrays import Array, Booleans, Integers, Matrix
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
@@ -416,6 +416,10 @@ class PairCorrelation(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
+    sufficient_budget : float, or None
+        Epsilon or rho of a release that would have an interval for the population. Infinity if no
+        such budget is known. None if this release has the interval.
+
     See Also
     --------
     dpcov.correlation : Return the correlation of two features.
@@ -439,6 +443,7 @@ class PairCorrelation(Result):
     below_noise: bool | None
     cautions: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
+    sufficient_budget: float | None = None
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -461,7 +466,8 @@ class PairCorrelation(Result):
 
     def data(self) -> Table:
         shown = self.document()
-        names = ("correlation", "lower", "upper", "noise_lower", "noise_upper", "below_noise")
+        names = ["correlation", "lower", "upper", "noise_lower", "noise_upper", "below_noise"]
+        names.append("sufficient_budget")
         row: Row = (f"{self.first} - {self.second}", [shown[name] for name in names])
         return Table(("", *(name.replace("_", " ") for name in names)), [row])
 
@@ -528,21 +534,28 @@ def correlation(
         notes = (UNKNOWN_ERROR_MESSAGE,)
         return PairCorrelation(first, second, value, *unknown, level, None, notes)
     found, both = stated_intervals(release, OneCorrelation(*at), level, True, generator)
-    low, high, _ = replace(found, deviations=found.of_noise).interval(level)
+    low, high = replace(found, deviations=found.of_noise).informative(level, release.guarantee)[:2]
+    whole, noise = (_known(*ends) for ends in ((both.low, both.high), (low, high)))
     below = Estimate.of(release).hides_correlations or bool(found.below_noise.item())
     return PairCorrelation(
         first,
         second,
         value,
-        both.low.item(),
-        both.high.item(),
-        low.item(),
-        high.item(),
-        level,
-        below,
-        tuple(both.cautions),
-        dependent(release),
+        lower=whole[0],
+        upper=whole[1],
+        noise_lower=noise[0],
+        noise_upper=noise[1],
+        level=level,
+        below_noise=below,
+        cautions=(*both.not_estimable([f"{first} - {second}"]), *both.cautions),
+        dependent=dependent(release),
+        sufficient_budget=None if np.isnan(enough := both.sufficient_budget) else enough.item(),
     )
+
+
+def _known(low: Array, high: Array) -> tuple[float | None, float | None]:
+    """Return the ends of one interval, or None for the ends of an interval that says nothing."""
+    return (None, None) if np.isnan(low) else (low.item(), high.item())
 
 
 @command(
@@ -613,6 +626,7 @@ def _in_full(
         "level": CONFIDENCE_LEVEL,
         "covers": None if found is None else found.covers,
         "below_noise": below,
+        "sufficient_budget": None if found is None else found.sufficient_budget,
         "standard_errors": None if noise is None else noise.errors,
     }
     figures = ends if below is None else {**ends, "below noise": below}

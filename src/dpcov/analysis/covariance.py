@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.column_parts import Ends
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command, section
+from dpcov.analysis.estimable import budget_sentences
 from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     flags,
@@ -107,12 +109,17 @@ class _Columns:
     notes : tuple of str
         Sentences about the figures.
 
+    sufficient : ndarray, shape (p,), or None
+        For each column with an interval that says nothing, the epsilon or rho of a release that
+        would have an interval. NaN for the other columns. None without intervals.
+
     """
 
     figures: tuple[tuple[Vector, ...], ...]
     below: Booleans | None
     covers: Covers | None
     notes: tuple[str, ...]
+    sufficient: Vector | None = None
 
     @classmethod
     def of(cls, release: Release, generator: np.random.Generator | None) -> _Columns:
@@ -127,9 +134,10 @@ class _Columns:
         for one, own, ends in zip(FIGURES, values, found, strict=True):
             # dpcov corrects the value by the rules of the schema. The corrected value can lie
             # outside the interval.
-            low, high = one.converted(ends.low), one.converted(ends.high)
-            figures.append((own, np.fmin(low, own), np.fmax(high, own)))
-        return cls(tuple(figures), below, found[0].covers, (found[0].covering, *notes))
+            figures.append(Ends.around(own, (one.converted(ends.low), one.converted(ends.high))))
+        enough = np.fmax(*(one.sufficient_budget for one in found))
+        notes = (*budget_sentences(release.columns, enough, release.guarantee), *notes)
+        return cls(tuple(figures), below, found[0].covers, (found[0].covering, *notes), enough)
 
     def table(self, release: Release) -> Table:
         """Return the table for readers."""
@@ -159,6 +167,7 @@ class _Columns:
             "level": CONFIDENCE_LEVEL,
             "covers": self.covers,
             "mean_below_noise": self.below,
+            "sufficient_budget": self.sufficient,
         }
         for one, values in zip(FIGURES, self.figures, strict=True):
             name = one.name.replace(" ", "_")

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.releases import Release
 
-ALPHA_SCALE = Scale(lambda alpha: -np.log1p(-alpha), lambda scaled: -np.expm1(-scaled))
+ALPHA_SCALE = Scale(
+    lambda alpha: -np.log1p(-alpha), lambda scaled: -np.expm1(-scaled), (-np.inf, 1.0)
+)
 
 
 def _alpha(covariance: Matrix) -> float:

@@ -19,6 +19,7 @@ from dpcov.analysis.column_parts import (
     joint_errors,
     shares_of,
 )
+from dpcov.analysis.estimable import span, sufficient_budgets, sufficient_divisors
 from dpcov.analysis.intervals import (
     Means,
     below_noise,
@@ -133,6 +134,11 @@ class GroupFigures:
     pooled : Ends of ndarray, shape (p,)
         Pooled standard deviations within the groups.
 
+    sufficient : ndarray, shape (p, g)
+        For each mean, share or standard deviation whose interval says nothing, the epsilon or rho
+        of a release that would have an interval. Pooled standard deviations count for all rows.
+        NaN if all intervals are known.
+
     """
 
     lines: list[Line]
@@ -143,6 +149,7 @@ class GroupFigures:
     below: Booleans | None
     deviations: Ends
     pooled: Ends
+    sufficient: Matrix
 
 
 class Spreads:
@@ -315,10 +322,17 @@ class _Computation:
 
         Groups and lines of cells without a level are left out if noise hides the number of cells.
         """
-        means, flags, own, within, by_group = self._overall()
+        means, flags, own, within, by_group, enough = self._overall()
         sizes, ratio, size_noise = self._estimates()
         deviations = self._deviations(own, by_group)
-        figures = self._figures(ratio, means, within.value, deviations.value)
+        figures, sufficient = self._figures(ratio, means, within.value, deviations.value)
+        of_means, of_numbers, of_pooled, of_groups = self._spreads.split(enough)
+        missing = np.full(of_numbers.shape, np.nan)
+        of_deviations = self._deviations(
+            Ends(np.fmax(of_numbers, of_pooled), missing, missing), Ends(*[of_groups] * 3)
+        ).value
+        sufficient[:, 0] = of_means
+        sufficient = np.fmax(sufficient, of_deviations)
         is_mean = self._is_mean[:, None]
         counts = np.where(is_mean, ratio.bottom, ratio.top)
         variances = np.where(is_mean, ratio.bottom_variance, ratio.top_variance)
@@ -340,6 +354,7 @@ class _Computation:
             None if below is None else below[at],
             self._of_flags(deviations, figures).only(at),
             self._of_numbers(within).only(kept),
+            sufficient[at],
         )
 
     def _estimates(self) -> tuple[Array, Ratio, Array]:
@@ -368,8 +383,11 @@ class _Computation:
         ratio = Ratio.of(top, bottom, of_top, of_bottom)
         return np.array(sizes), ratio, deviations_of(of_sizes[:, 0])
 
-    def _overall(self) -> tuple[Ends, Booleans | None, Ends, Ends, Ends]:
-        """Return the figures of all rows, flags, and the standard deviations of the numbers."""
+    def _overall(self) -> tuple[Ends, Booleans | None, Ends, Ends, Ends, Vector]:
+        """Return the figures of all rows, flags, and the standard deviations of the numbers.
+
+        The last entry contains the sufficient budgets of all figures of `Spreads`.
+        """
         release, spreads = self._release, self._spreads
         values = list(spreads.split(spreads.values(release, self._columns.moment[None])[0]))
         released = Estimate.of(release).deviations
@@ -383,7 +401,8 @@ class _Computation:
         values[2] = np.fmin(np.where(np.isnan(values[2]), values[1], values[2]), values[1])
         if not self._shows:
             ends = [Ends.around(one, None) for one in values]
-            return ends[0], None, ends[1], ends[2], ends[3]
+            unknown = np.full(spreads.values(release, self._columns.moment[None])[0].shape, np.nan)
+            return ends[0], None, ends[1], ends[2], ends[3], unknown
         asked: list[Statistic] = [Means(), spreads]
         means, others = several_intervals(
             release, asked, self._level, self._sampling, generator=self._draws
@@ -391,7 +410,12 @@ class _Computation:
         low, high = spreads.split(others.low), spreads.split(others.high)
         triples = zip(values, low, high, strict=True)
         ends = [Ends.around(one, (first, last)) for one, first, last in triples]
-        return self._with_means(ends[0], means), self._flags(means), ends[1], ends[2], ends[3]
+        enough = others.sufficient_budget.copy()
+        for at, line in enumerate(self._lines):
+            if line.released is not None:
+                enough[at] = means.sufficient_budget[line.released]
+        figures = self._with_means(ends[0], means)
+        return figures, self._flags(means), ends[1], ends[2], ends[3], enough
 
     def _with_means(self, figures: Ends, means: Intervals) -> Ends:
         """Replace the interval of each mean in `Release.mean` by its interval from `intervals`."""
@@ -421,8 +445,13 @@ class _Computation:
                 ends[squared, 1:] = of_groups
         return deviations
 
-    def _figures(self, ratio: Ratio, means: Ends, within: Vector, deviations: Matrix) -> Ends:
-        """Return the means and shares by line and group, in the units of the data."""
+    def _figures(
+        self, ratio: Ratio, means: Ends, within: Vector, deviations: Matrix
+    ) -> tuple[Ends, Matrix]:
+        """Return the means and shares by line and group, and the budgets that would be sufficient.
+
+        The means are in the units of the data.
+        """
         low, width = (
             np.array([[getattr(line, name)] for line in self._lines]).reshape(-1, 1)
             for name in ("low", "width")
@@ -430,13 +459,22 @@ class _Computation:
         spread = np.full((len(self._lines), 1), np.nan)
         spread[self._is_mean, 0] = within
         spread = np.where(np.isnan(deviations), spread, deviations) / width
-        ends = None
+        ends, sufficient = None, np.full(ratio.bottom.shape, np.nan)
         if self._shows:
-            ends = ratio.interval(self._level, spread**2, sampling=self._sampling)
+
+            def ends_at(divisor: float) -> tuple[Array, Array]:
+                less = ratio.with_less_noise(divisor)
+                return less.interval(self._level, spread**2, sampling=self._sampling)
+
+            divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), (0.0, 1.0)))
+            sufficient = sufficient_budgets(self._release.guarantee, divisors)
+            known = np.isnan(sufficient)
+            low_ends, high_ends = (np.where(known, one, np.nan) for one in ends_at(1.0))
+            ends = low_ends, high_ends
         figures = Ends.around(ratio.value, ends)
         for by_group, of_all in zip(figures, means, strict=True):
             by_group[:, 0] = of_all
-        return Ends(*(low + width * one for one in figures))
+        return Ends(*(low + width * one for one in figures)), sufficient
 
     def _counted(self, counts: Array, variances: Array) -> Ends:
         """Return counts with intervals; with survey weights, sums of weights."""

@@ -28,6 +28,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 import scipy
 
+from dpcov.analysis.estimable import (
+    budget_sentences,
+    span,
+    sufficient_budgets,
+    sufficient_divisors,
+)
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
@@ -43,6 +49,7 @@ from dpcov.releases.dates import shown as shown_dates
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans, Vector
+    from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
@@ -281,8 +288,8 @@ class _Plain:
 
 
 def _undefined(matrices: Array) -> Booleans:
-    """Return (b,) flags of the matrices with an undefined entry."""
-    return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
+    """Return (b,) flags of the matrices with an undefined entry, or one too large for a float."""
+    return np.asarray(~np.isfinite(matrices).all(axis=(1, 2)), np.bool_)
 
 
 class _OfFeatures(_Plain):
@@ -512,7 +519,7 @@ class Coefficients(_Plain):
         scales = release.scales
         stack = Stack.of(release, matrices)
         gram = stack.covariances[:, at][:, :, at]
-        undefined = _undefined(gram) | np.isnan(stack.covariances[:, at, to]).any(axis=1)
+        undefined = _undefined(gram) | ~np.isfinite(stack.covariances[:, at, to]).all(axis=1)
         gram = np.where(undefined[:, None, None], 0.0, gram) + np.diag(self.penalties or [0.0])
         variances = np.diagonal(gram, axis1=1, axis2=2)
         flat = variances <= 0  # a constant feature does not affect the other features
@@ -527,6 +534,21 @@ class Coefficients(_Plain):
         means = Means().values(release, matrices)
         intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
         return np.column_stack([intercepts, slopes])
+
+    def possible(self, release: Release, center: Array) -> tuple[Array, Array]:
+        """Return limits of the coefficients that follow from the estimate. The intercept has none.
+
+        With the covariance G of the features, least squares has b' G b of at most the variance v of
+        the target. Therefore b_j is at most sqrt(v (G^-1)_jj), of any sign.
+        """
+        to, at = target_and_features(
+            release, self.target, self.features, reference=not self.penalties
+        )
+        covariance, scales = Stack.of(release, center[None]).covariances[0], release.scales
+        inverse = np.diag(np.linalg.pinv(covariance[np.ix_(at, at)], hermitian=True))
+        largest = np.sqrt(np.maximum(covariance[to, to] * inverse, 0.0)) * scales[to] / scales[at]
+        ends = np.concatenate([[np.inf], largest])
+        return -ends, ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,9 +574,10 @@ class FitFigures(_Plain):
         gram = covariances[:, at][:, :, at]
         cross = covariances[:, at, self.target]
         variances = covariances[:, self.target, self.target]
-        undefined = _undefined(gram) | np.isnan(cross).any(axis=1)
-        gram = np.where(undefined[:, None, None], 0.0, gram)
-        scale = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), np.finfo(float).tiny))
+        undefined = _undefined(gram) | ~np.isfinite(cross).all(axis=1)
+        undefined |= (np.diagonal(gram, axis1=1, axis2=2) <= 0).any(axis=1)
+        gram = np.where(undefined[:, None, None], np.eye(len(at)), gram)
+        scale = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
         related = gram / (scale[:, :, None] * scale[:, None, :])
         undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
         related = np.where(undefined[:, None, None], np.eye(len(at)), related)
@@ -750,7 +773,9 @@ class Intervals(Result):
     Attributes
     ----------
     low : ndarray
-        Lower ends, in the shape of the statistic. An end is infinite if nothing is known.
+        Lower ends, in the shape of the statistic. NaN if the interval says nothing, because it
+        contains at least 99% of the possible values. With `for_clipped_rows`, such an interval
+        keeps its ends, which can be infinite.
 
     high : ndarray
         Upper ends, in the shape of the statistic.
@@ -794,6 +819,13 @@ class Intervals(Result):
         True for a figure below the noise level, by the privacy noise alone. The default is True for
         an interval that contains 0.
 
+    sufficient_budget : ndarray
+        For each interval that says nothing, the epsilon or rho of a release that would have an
+        interval, or infinity if no such budget is known. NaN for all other intervals.
+
+    guarantee : Guarantee or None
+        Guarantee of the release.
+
     See Also
     --------
     dpcov.intervals : Compute intervals.
@@ -821,10 +853,14 @@ class Intervals(Result):
     dated: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     schema: Schema | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
     below_noise: Booleans = None  # type: ignore[assignment]  # set below
+    sufficient_budget: Array = None  # type: ignore[assignment]  # set below
+    guarantee: Guarantee | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
 
     def __post_init__(self) -> None:
         if self.below_noise is None:
             object.__setattr__(self, "below_noise", contains_zero(self.low, self.high))
+        if self.sufficient_budget is None:
+            object.__setattr__(self, "sufficient_budget", np.full(np.shape(self.low), np.nan))
 
     @property
     def guaranteed(self) -> bool:
@@ -849,11 +885,24 @@ class Intervals(Result):
         below = self.below_noise
         if below.ndim == 2:  # a symmetric matrix
             below = below[np.tril_indices(len(below), -1)]
-        return [self.covering, *sentence(below, what), *self.cautions]
+        return [self.covering, *sentence(below, what), *self.not_estimable(), *self.cautions]
+
+    def not_estimable(self, names: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Return the sentences about intervals that say nothing, with a budget that would do.
+
+        The parameter `names` contains the names of the first entries. The default is all entries,
+        with the names of the table.
+        """
+        if self.guarantee is None:
+            return ()
+        places = self.places()
+        named = [self.name_of(place) for place in places] if names is None else names
+        budgets = [np.atleast_1d(self.sufficient_budget)[place] for place in places[: len(named)]]
+        return budget_sentences(named, np.array(budgets), self.guarantee)
 
     @property
     def warning(self) -> str | None:
-        found = self.cautions
+        found = [*self.not_estimable(), *self.cautions]
         if below := sentence(self.below_noise, "figures"):
             found += [*below, "Use a larger epsilon, more rows or fewer columns."]
         resting = self.trusted.size - int(np.count_nonzero(self.trusted))
@@ -895,7 +944,8 @@ class Intervals(Result):
             rows.append((self.name_of(place), [*ends, flag]))
         whose = ", of the clipped rows" if self.for_clipped_rows else ""
         title = titled(f"{self.level:.0%} intervals for {self.covers}{whose}", self.dependent)
-        notes = (*([IGNORED_CLIPPING_NOTE] if self.clipped else []), *self.assumed)
+        clipped = [IGNORED_CLIPPING_NOTE] if self.clipped else []
+        notes = (*self.not_estimable(), *clipped, *self.assumed)
         beyond = len(places) - len(shown)
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
@@ -1082,15 +1132,17 @@ def several_intervals(
     if for_clipped_rows:
         ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
     else:
-        found = stated(release, asked, sampling, draws)
-        ends = [(*one.interval(level), one.below_noise) for one in found]
+        ends = [
+            one.informative(level, release.guarantee)
+            for one in stated(release, asked, sampling, draws)
+        ]
     return _with_notes(release, asked, ends, level, sampling, notes, for_clipped_rows)
 
 
 def _with_notes(
     release: Release,
     statistics: Sequence[Statistic],
-    ends: Sequence[tuple[Array, Array, Booleans, Booleans]],
+    ends: Sequence[tuple[Array, Array, Booleans, Booleans, Array]],
     level: float,
     sampling: bool,
     notes: tuple[str, ...],
@@ -1098,22 +1150,22 @@ def _with_notes(
 ) -> list[Intervals]:
     """Return intervals with the sentences that belong to them.
 
-    The parameter `ends` contains the lower and upper ends, and the flags for trust and for the
-    noise level. The parameter `notes` contains the sentences of `_said`.
+    The parameter `ends` contains the lower and upper ends, the flags for trust and for the noise
+    level, and the sufficient budgets. The parameter `notes` contains the sentences of `_said`.
     """
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     persons = dependent(release, sampling=sampling)
     unknown = release.clipped and release.lengths is None
     made = []
-    for statistic, (*parts, below) in zip(statistics, ends, strict=True):
+    for statistic, (*parts, below, budgets) in zip(statistics, ends, strict=True):
         hidden = means_below_noise(release) if isinstance(statistic, Means) else None
-        parts.append(below if hidden is None else hidden)
-        low, high, trusted, flagged = (statistic.shaped(release, one) for one in parts)
+        parts += [below if hidden is None else hidden, budgets]
+        low, high, trusted, flagged, enough = (statistic.shaped(release, one) for one in parts)
         names, dated = (
             getattr(statistic, one, lambda _: ())(release) for one in ("names", "dated")
         )
         assumed = (unknown, notes, for_clipped_rows, persons, names, dated)
-        more = release.schema, flagged
+        more = release.schema, flagged, enough, release.guarantee
         made.append(Intervals(low, high, level, covers, trusted, *assumed, *more))
     return made
 
@@ -1143,7 +1195,7 @@ def stated_intervals(
     """Return a statistic with its standard deviations and its intervals, from one simulation."""
     notes = _said(release, level)
     (found,) = stated(release, [statistic], sampling, reading_generator(generator))
-    ends = [(*found.interval(level), found.below_noise)]
+    ends = [found.informative(level, release.guarantee)]
     return found, _with_notes(release, [statistic], ends, level, sampling, notes)[0]
 
 
@@ -1184,6 +1236,12 @@ class Stated:
     limits : tuple
         Smallest and largest possible values.
 
+    unlimited : ndarray, shape (k,), optional
+        Standard deviations due to the privacy noise without the limits of the prior.
+
+    possible : tuple, optional
+        Narrower limits that follow from the estimate. Intervals can exceed them.
+
     """
 
     values: Array
@@ -1191,6 +1249,8 @@ class Stated:
     of_noise: Array
     trusted: Booleans
     limits: tuple[Array | float, Array | float]
+    unlimited: Array | None = None
+    possible: tuple[Array, Array] | None = None
 
     @property
     def below_noise(self) -> Booleans:
@@ -1206,12 +1266,51 @@ class Stated:
         high = np.where(unknown, largest, np.clip(self.values + reach, least, largest))
         return low, high, self.trusted
 
+    def informative(
+        self, level: float, guarantee: Guarantee
+    ) -> tuple[Array, Array, Booleans, Booleans, Array]:
+        """Return the ends of the intervals with their flags, without ends that say nothing.
+
+        Returns
+        -------
+        low, high : ndarray, shape (k,)
+            Ends of the intervals. NaN if an interval says nothing.
+
+        trusted, below_noise : ndarray of bool, shape (k,)
+            Flags of the figures.
+
+        sufficient : ndarray, shape (k,)
+            Result of `sufficient_budgets`.
+
+        """
+        low, high, trusted = self.interval(level)
+        sufficient = sufficient_budgets(guarantee, self._sufficient_divisors(level))
+        low, high = (np.where(np.isnan(sufficient), one, np.nan) for one in (low, high))
+        return low, high, trusted, self.below_noise, sufficient
+
+    def _sufficient_divisors(self, level: float) -> Array:
+        """Return by which numbers the noise must be divided; NaN for an interval that says enough.
+
+        The standard deviations due to sampling stay the same. A divisor above 1 divides the noise
+        without the limits of the prior, because a prior does not fall with the budget.
+        """
+        sampling = np.maximum(self.deviations**2 - self.of_noise**2, 0.0)
+        noise = self.of_noise if self.unlimited is None else self.unlimited
+
+        def span_at(divisor: float) -> Array:
+            own = self.of_noise if divisor == 1 else noise / divisor
+            deviations = np.sqrt(sampling + own**2)
+            low, high, _ = replace(self, deviations=deviations).interval(level)
+            return span((low, high), self.possible or self.limits)
+
+        return sufficient_divisors(span_at)
+
 
 class _Slopes:
     """Sums of squares of the first-order effects of simulated errors on a statistic."""
 
     def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
-        self._release, self._statistic = release, statistic
+        self._release, self._statistic, self._center = release, statistic, center
         self._values = statistic.values(release, center[None])[0]
         self._noise: Array | float = 0.0
         self._squares, self._whole, self._count = 0.0, 0.0, 0
@@ -1230,7 +1329,10 @@ class _Slopes:
         most = np.maximum(MAX_ERROR_RATIO * deviations, MAX_ERROR_FRACTION * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
         limits = self._statistic.limits(self._release)
-        return Stated(self._values, deviations, of_noise, trusted, limits)
+        narrower = getattr(self._statistic, "possible", None)
+        possible = narrower(self._release, self._center) if narrower else None
+        unlimited = np.sqrt(np.maximum(whole**2 - deviations**2 + of_noise**2, 0.0))
+        return Stated(self._values, deviations, of_noise, trusted, limits, unlimited, possible)
 
 
 def _alone(
@@ -1239,8 +1341,11 @@ def _alone(
     level: float,
     sampling: bool,
     draws: np.random.Generator,
-) -> list[tuple[Array, Array, Booleans, Booleans]]:
-    """Compute ends, trust flags and noise flags from the noise distribution alone."""
+) -> list[tuple[Array, Array, Booleans, Booleans, Array]]:
+    """Compute ends, trust flags and noise flags from the noise distribution alone.
+
+    These intervals keep ends that say nothing, so the budgets are NaN.
+    """
     truths = Estimate.of(release).errors(sampling=sampling, generator=draws, alone=True)
     simulations = [_Simulation(release, statistic, truths.center) for statistic in statistics]
     of_noise = simulations
@@ -1253,7 +1358,10 @@ def _alone(
             simulation.add(noise)
     below = [contains_zero(*simulation.interval(CONFIDENCE_LEVEL)[:2]) for simulation in of_noise]
     ends = [simulation.interval(level) for simulation in simulations]
-    return [(*one, flagged) for one, flagged in zip(ends, below, strict=True)]
+    return [
+        (*one, flagged, np.full(np.shape(flagged), np.nan))
+        for one, flagged in zip(ends, below, strict=True)
+    ]
 
 
 class _Simulation:

@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
+from dpcov.analysis.estimable import (
+    budget_sentences,
+    span,
+    sufficient_budgets,
+    sufficient_divisors,
+)
 from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     UNKNOWN_ERROR_MESSAGE,
@@ -49,15 +55,22 @@ class Scale(NamedTuple):
         Function from figures to the scale.
     back : callable
         Inverse function.
+    limits : tuple of float
+        Smallest and largest possible figures.
 
     """
 
     to: Callable[[Array], Array]
     back: Callable[[Array], Array]
+    limits: tuple[float, float] = (-np.inf, np.inf)
+
+    def interval(self, scaled: Array, reach: Array) -> Matrix:
+        """Return the ends of intervals with these half-widths on the scale, shape (2, k)."""
+        return np.sort([self.back(scaled - reach), self.back(scaled + reach)], axis=0)
 
 
 UNCHANGED = Scale(np.asarray, np.asarray)
-FISHER = Scale(np.arctanh, np.tanh)
+FISHER = Scale(np.arctanh, np.tanh, (-1.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ class NamedFigures(Result):
         Standard errors due to the privacy noise alone.
 
     lower, upper : ndarray, shape (k,)
-        Ends of the intervals for the population.
+        Ends of the intervals for the population. NaN if an interval says nothing.
 
     level : float
         Nominal coverage of each interval.
@@ -95,6 +108,10 @@ class NamedFigures(Result):
 
     dependent : str
         Sentence about persons with several rows, or an empty string.
+
+    sufficient_budget : ndarray, shape (k,), or None
+        For each interval that says nothing, the epsilon or rho of a release that would have an
+        interval. NaN for the other intervals.
 
     See Also
     --------
@@ -122,6 +139,7 @@ class NamedFigures(Result):
     below_noise: Booleans
     sentences: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
+    sufficient_budget: Vector | None = None
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -242,8 +260,15 @@ def named_figures(
         whole, of_noise = both_standard_errors(release, both, features, generator)
         (errors, of_scaled), (noise, noise_of_scaled) = whole, of_noise
         _require_finite(title, np.stack([of_scaled, noise_of_scaled]))
-        reach = scipy.special.ndtri((1 + level) / 2) * of_scaled
-        lower, upper = np.sort([scale.back(scaled - reach), scale.back(scaled + reach)], axis=0)
+        z = scipy.special.ndtri((1 + level) / 2)
+        sampling = np.sqrt(np.maximum(of_scaled**2 - noise_of_scaled**2, 0.0))
+
+        def ends_at(divisor: float) -> Matrix:
+            return scale.interval(scaled, z * np.hypot(sampling, noise_of_scaled / divisor))
+
+        divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), scale.limits))
+        enough = sufficient_budgets(release.guarantee, divisors)
+        lower, upper = np.where(np.isnan(enough), scale.interval(scaled, z * of_scaled), np.nan)
     columns = dict.fromkeys(release.schema.variables[j].column for j in at)
     return NamedFigures(
         title,
@@ -255,8 +280,9 @@ def named_figures(
         upper,
         level,
         below_noise(scaled, noise_of_scaled),
-        (*notes, *cautions(release, columns)),
+        (*budget_sentences(names, enough, release.guarantee), *notes, *cautions(release, columns)),
         dependent(release),
+        enough,
     )
 
 

@@ -12,9 +12,21 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.declared import FEATURES_OPTION, TARGET_OPTION, Option, command, section
+from dpcov.analysis.estimable import (
+    NOT_ESTIMABLE,
+    budget_sentences,
+    span,
+    sufficient_budgets,
+    sufficient_divisors,
+)
 from dpcov.analysis.features import names_of, new_rows, target_and_features
-from dpcov.analysis.intervals import FitFigures, sentence_of_names, stated, titled
-from dpcov.analysis.intervals import coefficients as coefficients_of
+from dpcov.analysis.intervals import (
+    Coefficients,
+    FitFigures,
+    sentence_of_names,
+    stated,
+    titled,
+)
 from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_target
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
@@ -38,8 +50,11 @@ if TYPE_CHECKING:
     from dpcov.analysis.intervals import Statistic
     from dpcov.analysis.wald import Step, WaldTest
     from dpcov.core.arrays import Booleans, Matrix, Vector
+    from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
 
+# Names of the figures of the fit in tables and sentences.
+FIGURE_NAMES = ("(R-squared)", "(residual std)")
 # Largest number of features that an error message names.
 MAX_REFUSED_NAMES = 5
 # Number of simulated sampling errors, if cells may be missing. 2.5% of 520 is a whole number.
@@ -104,7 +119,9 @@ class OLS(Result):
 
     lower : ndarray, shape (k + 1,)
         Lower ends of the intervals. The squared half-width of an interval is the sum of the squared
-        half-widths for sampling and for the privacy noise.
+        half-widths for sampling and for the privacy noise. NaN if an interval says nothing: it
+        contains at least 99% of the coefficients that explain no more than the variance of the
+        target. The ends of other intervals that say nothing are NaN too.
 
     upper : ndarray, shape (k + 1,)
         Upper ends of the intervals.
@@ -159,6 +176,14 @@ class OLS(Result):
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
 
+    sufficient_budget : ndarray, shape (k + 3,), or None
+        Epsilon or rho of a release that would have an interval, for each interval that says
+        nothing. Infinity if no such budget is known, and NaN for all other intervals. The last two
+        entries are for `r_squared` and `residual_deviation`.
+
+    guarantee : Guarantee or None
+        Guarantee of the release.
+
     formula_notes : tuple of str
         Sentences about the reference levels and squares of a formula.
 
@@ -206,6 +231,8 @@ class OLS(Result):
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
+    sufficient_budget: Vector | None = None
+    guarantee: Guarantee | None = field(default=None, metadata=OMITTED_FIELD)
     formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     no_tests: str = field(default="", metadata=OMITTED_FIELD)
 
@@ -254,11 +281,17 @@ class OLS(Result):
                 for value in (self.residual_deviation, *self.residual_interval)
             )
         ]
-        low, high = self.r_squared_interval
+        own = [format(value, ".3f") for value in (self.r_squared, *self.r_squared_interval)]
+        ends = [
+            NOT_ESTIMABLE if np.isnan(interval[0]) else f"{low} to {high}"
+            for interval, (_, low, high) in (
+                (self.r_squared_interval, own),
+                (self.residual_interval, residual),
+            )
+        ]
         facts = (
-            f"About {self.count:.0f} rows; estimated R-squared {self.r_squared:.3f} ({low:.3f} to "
-            f"{high:.3f}; adjusted for sampling {self.adjusted_r_squared:.3f}); residual std "
-            f"{residual[0]} ({residual[1]} to {residual[2]}). "
+            f"About {self.count:.0f} rows; estimated R-squared {own[0]} ({ends[0]}; adjusted for "
+            f"sampling {self.adjusted_r_squared:.3f}); residual std {residual[0]} ({ends[1]}). "
             f"Rounding limits the coefficients to about {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ERROR_NOTE if self.privacy_errors is None else BOTH_ERRORS_NOTE
@@ -268,6 +301,9 @@ class OLS(Result):
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         warning = sentence_of_names(below, self.names)
+        if self.sufficient_budget is not None and self.guarantee is not None:
+            names = (*self.names, *FIGURE_NAMES)
+            warning += budget_sentences(names, self.sufficient_budget, self.guarantee)
         untested = [self.no_tests] if self.no_tests else []
         notes = facts, *self.formula_notes, self.wald.words, *untested, covers
         return *notes, *self.assumed, *self.tail, *warning
@@ -280,8 +316,8 @@ class OLS(Result):
         figures: list[Row] = [
             (name, [value, None, None, None, None, None, *interval.tolist(), *[None] * empty])
             for name, value, interval in (
-                ("(R-squared)", self.r_squared, self.r_squared_interval),
-                ("(residual std)", self.residual_deviation, self.residual_interval),
+                (FIGURE_NAMES[0], self.r_squared, self.r_squared_interval),
+                (FIGURE_NAMES[1], self.residual_deviation, self.residual_interval),
             )
         ]
         test: list[Cell] = [None, None, None, None]
@@ -649,7 +685,7 @@ def ols(
     estimate = Estimate.of(release)
     if not release.schema.missing_columns:
         Estimate.required(release)
-    statistic = coefficients_of(target, features)
+    statistic = Coefficients(target, features if features is None else tuple(features))
     draws = reading_generator(generator)
     matrix = _center(release, [to, *at])
     stack = Stack.of(release, matrix[None])
@@ -685,14 +721,12 @@ def ols(
     fit = Fit.of(release, statistic, to, at, matrix, sampling, free, deepcopy(draws))
     fit = replace(fit, has_p_values=has_p_values)
     figures = FitFigures(to, tuple(at))
-    reach = scipy.special.stdtrit(free, (1 + level) / 2) * sampling
     privacy, trusted, below = None, np.ones(len(sampling), bool), None
     of_figures = np.zeros(2)
     if release.noise is not None:
         noise, other = stated(release, [statistic, figures], False, draws)
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
         trusted, below, of_figures = noise.trusted, noise.below_noise, other.deviations
-        reach = np.hypot(reach, scipy.special.ndtri((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
@@ -702,9 +736,27 @@ def ols(
     residual_deviation = float(np.sqrt(residual)) * unit
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
-    own, factors = _intervals_of_figures(
-        joint, wald, relative, float(explained), of_figures, bias, independent, level
-    )
+    noise_errors = np.zeros(len(sampling)) if privacy is None else privacy
+    widest = scipy.special.stdtrit(free, (1 + level) / 2) * sampling
+    z = scipy.special.ndtri((1 + level) / 2)
+
+    def ends_at(divisor: float) -> Matrix:
+        """Return the ends of all intervals, shape (2, k + 3), with the noise divided."""
+        reach = np.hypot(widest, z * noise_errors / divisor)
+        step = replace(joint, effects=joint.effects / divisor)
+        own, factors = _intervals_of_figures(
+            step, wald if divisor == 1 else step.test(), relative, float(explained),
+            of_figures / divisor, bias / divisor, independent, level,
+        )  # fmt: skip
+        residuals = np.minimum(residual_deviation * factors, unit)
+        alone = np.column_stack([own, residuals])
+        return np.hstack([[coefficients - reach, coefficients + reach], alone])
+
+    of_coefficients = np.array(statistic.possible(release, matrix))
+    limits = np.hstack([of_coefficients, [[0.0, 0.0], [1.0, unit]]])
+    divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), limits))
+    enough = sufficient_budgets(release.guarantee, divisors)
+    lower, upper = np.where(np.isnan(enough), ends_at(1.0), np.nan)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
         float(explained), errors, release.schema, estimate.deviations[at],
@@ -718,16 +770,16 @@ def ols(
         standard_errors=errors,
         t=t,
         p_values=p_values,
-        lower=coefficients - reach,
-        upper=coefficients + reach,
+        lower=lower[:-2],
+        upper=upper[:-2],
         level=level,
         trusted=trusted,
         residual_deviation=residual_deviation,
-        residual_interval=np.minimum(residual_deviation * factors, unit),
+        residual_interval=np.array([lower[-1], upper[-1]]),
         degrees=free,
         count=count,
         r_squared=float(explained),
-        r_squared_interval=own,
+        r_squared_interval=np.array([lower[-2], upper[-2]]),
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         wald=wald,
@@ -736,6 +788,8 @@ def ols(
         tail=tail_warnings(release),
         dependent=dependent(release, design_effect=design_effect),
         below_noise=below,
+        sufficient_budget=enough,
+        guarantee=release.guarantee,
         formula_notes=asked.notes,
         no_tests="" if has_p_values else no_tests_note(release),
     )

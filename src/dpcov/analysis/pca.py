@@ -84,7 +84,8 @@ class PCA(Result):
         Schema of the release.
 
     ends : ndarray, shape (2, k), or None
-        Ends of 95% intervals of `explained_variance`. None if they were not requested.
+        Ends of 95% intervals of `explained_variance`, with NaN if an interval says nothing. None if
+        they were not requested.
 
     below_noise : ndarray of bool, shape (k,), or None
         True for a variance below the noise level. None if this was not requested.
@@ -97,6 +98,13 @@ class PCA(Result):
 
     dominance : str
         Sentence about a column that holds nearly all variance, or an empty string.
+
+    not_estimable : tuple of str
+        Sentences about intervals that say nothing, with a budget that would do.
+
+    sufficient_budget : ndarray, shape (k,), or None
+        Epsilon or rho of a release that would have an interval, for each interval that says
+        nothing. NaN for the other intervals. None if intervals were not requested.
 
     See Also
     --------
@@ -127,6 +135,8 @@ class PCA(Result):
     covering: str = field(default="", metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     dominance: str = field(default="", metadata=OMITTED_FIELD)
+    not_estimable: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
+    sufficient_budget: Vector | None = None
 
     def transform(self, rows: Any) -> Matrix:
         """Compute the scores of new rows.
@@ -170,6 +180,7 @@ class PCA(Result):
         notes = [one for one in (self.dominance, rises, self.covering) if one]
         if self.below_noise is not None:
             notes += sentence(self.below_noise, "variances of these components")
+        notes += self.not_estimable
         sizes = np.abs(self.components[:MAX_FIGURE_COLUMNS]).max(axis=0)
         loadings = self.components.T.tolist()
         ends = () if self.ends is None else self.ends.tolist()
@@ -329,6 +340,8 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
         below_noise=spectrum.below_noise[:limit],
         covering=spectrum.covering,
         dependent=dependent(release),
+        not_estimable=spectrum.not_estimable([f"PC{at + 1}" for at in range(limit)]),
+        sufficient_budget=spectrum.sufficient_budget[:limit],
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcov.analysis.correlation import different_columns
 from dpcov.analysis.declared import section
+from dpcov.analysis.estimable import NOT_ESTIMABLE
 from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     UNKNOWN_ERROR_MESSAGE,
@@ -62,13 +63,17 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
         return Found([table], {}, drawn=_picture(names, order, values, values, values, None))
     found = intervals(release, "correlation", CONFIDENCE_LEVEL, generator=generator)
     low, high, below = found.low[i, j], found.high[i, j], found.below_noise[i, j]
-    nearest = np.maximum(low, 0.0) - np.minimum(high, 0.0)
+    nearest = np.nan_to_num(np.maximum(low, 0.0) - np.minimum(high, 0.0))
     shown, unclear = _order(nearest, among=nearest > 0), _order(values, among=nearest <= 0)
     heads = ("pair", "correlation", "95% interval", "")
-    ends = [f"{a:+.3f} to {b:+.3f}" for a, b in zip(low, high, strict=True)]
+    ends = [
+        NOT_ESTIMABLE if np.isnan(a) else f"{a:+.3f} to {b:+.3f}"
+        for a, b in zip(low, high, strict=True)
+    ]
     cells = values.tolist(), ends, flags(below)
     title = titled(TITLE, dependent(release))
-    first = replace(_table(title, heads, names, cells, shown), notes=(found.covering,))
+    notes = (found.covering, *found.not_estimable())
+    first = replace(_table(title, heads, names, cells, shown), notes=notes)
     rest = replace(_table(REST_TITLE, heads, names, cells, unclear), folded=True)
     drawn = _picture(names, np.append(shown, unclear), values, low, high, below)
     return Found([first, rest], {}, drawn=drawn)

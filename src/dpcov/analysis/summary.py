@@ -18,6 +18,7 @@ from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.estimate import Estimate, dependent
 from dpcov.estimate.errors import keeps_declared
+from dpcov.published.norm_histogram import BINS_PER_OCTAVE
 from dpcov.published.recomputed import Total, is_recomputed
 from dpcov.releases.carried import carried
 
@@ -122,6 +123,7 @@ def facts(release: Release) -> Table:
         **({} if (replay := Replay.of(release)) is None else {"replayed": replay.in_words()}),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "resolution": _resolution(release),
+        **_clipped(release),
         "made by": release.made_by(),
     }
     if sentence := dependent(release, sampling=False):
@@ -164,6 +166,45 @@ def _resolution(release: Release) -> str:
     exact = "bounds, midpoints and levels are exact"
     rounded = exact if keeps_declared(release) else "values are rounded to multiples of it"
     return f"{release.lattice.step:.3g} of {of_what}; {rounded}"
+
+
+def rows_beyond_radius(release: Release) -> tuple[float, float, float] | None:
+    """Return about how many rows lie beyond the clipping radius, from the noisy norm histogram.
+
+    The bin that contains the radius counts in part. Its norms are taken as uniform on a logarithmic
+    scale.
+
+    Parameters
+    ----------
+    release : Release
+        Any release.
+
+    Returns
+    -------
+    tuple of float, or None
+        Number of rows, its fraction of all rows, and the standard deviation of its noise. None if
+        the release has no norm histogram.
+
+    """
+    histogram, radius = release.lengths, release.lattice.radius
+    if histogram is None:
+        return None
+    ends = np.log(histogram.upper_ends) / 2
+    starts = np.append(ends[0] - np.log(2) / (2 * BINS_PER_OCTAVE), ends[:-1])
+    parts = np.clip((ends - np.log(radius)) / (ends - starts), 0.0, 1.0)
+    rows = max(float(parts @ np.array(histogram.counts)), 0.0)
+    share = min(rows / max(sum(histogram.counts), 1), 1.0)
+    return rows, share, histogram.noise.standard_deviation * float(np.linalg.norm(parts))
+
+
+def _clipped(release: Release) -> dict[str, str]:
+    """Return the number of rows beyond the clipping radius, if it is known."""
+    found = rows_beyond_radius(release)
+    if found is None:
+        return {}
+    rows, share, deviation = found
+    about = f"about {rows:.0f} rows ({share:.1%}), standard error {deviation:.0f}"
+    return {"clipped": f"{about}, are beyond the clipping radius {release.lattice.radius:.3g}"}
 
 
 def _size(release: Release) -> dict[str, str]:

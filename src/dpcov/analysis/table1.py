@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcov.analysis.column_parts import shares_of
 from dpcov.analysis.declared import Option, command, section
+from dpcov.analysis.estimable import budget_sentences
 from dpcov.analysis.group_figures import group_figures
 from dpcov.analysis.intervals import CONFIDENCE_LEVEL, titled
 from dpcov.analysis.persons import refuse_means
@@ -33,6 +34,7 @@ from dpcov.releases.dates import length, shown
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
+    from dpcov.core.privacy import Guarantee
     from dpcov.core.show.frames import Library
     from dpcov.rows.schema import Schema
 
@@ -97,6 +99,13 @@ class Table1(Result):
     dependent : str
         Sentence about persons with several rows, or an empty string.
 
+    sufficient_budget : ndarray, shape (p, g), or None
+        For each row and group with an interval that says nothing, the epsilon or rho of a release
+        that would have an interval. NaN if all intervals are known.
+
+    guarantee : Guarantee or None
+        Guarantee of the release.
+
     See Also
     --------
     dpcov.table1 : Compute Table 1.
@@ -136,6 +145,8 @@ class Table1(Result):
     schema: Schema = field(metadata=OMITTED_FIELD, repr=False)
     sentences: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD, repr=False)
     dependent: str = field(default="", metadata=OMITTED_FIELD, repr=False)
+    sufficient_budget: Matrix | None = None
+    guarantee: Guarantee | None = field(default=None, metadata=OMITTED_FIELD, repr=False)
 
     @property
     def size_name(self) -> str:
@@ -180,10 +191,22 @@ class Table1(Result):
         return (
             *covering(self.covers, self.level),
             *flag_note(self.below_noise),
+            *self._not_estimable(),
             DIVISOR_NOTE,
             *((POOLED_NOTE,) if self._has_pooled else ()),
             *self.sentences,
         )
+
+    def _not_estimable(self) -> tuple[str, ...]:
+        """Return the sentences about intervals that say nothing."""
+        if self.sufficient_budget is None or self.guarantee is None:
+            return ()
+        names = [
+            name if self.by is None else f"{name} ({group})"
+            for name in self.columns
+            for group in self.groups
+        ]
+        return budget_sentences(names, self.sufficient_budget.ravel(), self.guarantee)
 
     @property
     def _has_pooled(self) -> bool:
@@ -306,7 +329,7 @@ def _count(value: float) -> str:
 # Attributes of `Table1` with one column for each group.
 BY_GROUP = (
     *("counts", "counts_lower", "counts_upper", "values", "lower", "upper"),
-    *("deviations", "deviations_lower", "deviations_upper"),
+    *("deviations", "deviations_lower", "deviations_upper", "sufficient_budget"),
 )
 # Attributes of `Table1` with one entry for each group.
 BY_SIZE = ("sizes", "sizes_lower", "sizes_upper")
@@ -426,6 +449,8 @@ def table1(
         **found.counts.named("counts", "counts_lower", "counts_upper"),
         **found.figures.named("values", "lower", "upper"),
         below_noise=found.below,
+        sufficient_budget=found.sufficient,
+        guarantee=release.guarantee,
         **found.deviations.named("deviations", "deviations_lower", "deviations_upper"),
         **found.pooled.named("pooled_deviations", "pooled_lower", "pooled_upper"),
         level=level,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpcov.analysis.estimable import NOT_ESTIMABLE
 from dpcov.analysis.intervals import shown_unasked
 from dpcov.analysis.noise_warnings import noise_warnings
 from dpcov.estimate import Estimate
@@ -43,7 +44,9 @@ def flag_note(*flags: Booleans | None) -> tuple[str, ...]:
 
 def with_ends(value: str, low: str, high: str, covers: str | None) -> str:
     """Return a figure with its interval, if there are intervals."""
-    return value if covers is None or value == "-" else f"{value} [{low}, {high}]"
+    if covers is None or value == "-":
+        return value
+    return f"{value} [{NOT_ESTIMABLE}]" if low == "-" else f"{value} [{low}, {high}]"
 
 
 def cautions(release: Release, columns: Iterable[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 # A factor is at least 1, and 1 means that the other features explain nothing.
-LOG_SCALE = Scale(np.log, lambda scaled: np.exp(np.maximum(scaled, 0.0)))
+LOG_SCALE = Scale(np.log, lambda scaled: np.exp(np.maximum(scaled, 0.0)), (1.0, np.inf))
 
 
 @command(

@@ -184,13 +184,14 @@ class Estimates:
         if self.covariance is not None:
             statistics |= {"covariance": Covariances(), "correlation": Correlations()}
         found = several_intervals(release, list(statistics.values()), INTERVAL_LEVEL)
+        parts = ("low", "high", "sufficient_budget")
         ends = {
-            name: {"low": self._part(one, one.low), "high": self._part(one, one.high)}
+            name: {part: self._part(one, getattr(one, part)) for part in parts}
             for name, one in zip(statistics, found, strict=True)
         }
         return {"level": INTERVAL_LEVEL, "covers": found[0].covers, **ends}
 
     def _part(self, one: Intervals, ends: Any) -> Any:
-        """Select the lower or upper ends of the intervals of the exported columns."""
+        """Select the ends or the sufficient budgets of the exported columns."""
         at = self._at
         return ends[at] if one.low.ndim == 1 else ends[np.ix_(at, at)]
