@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from mechanism_tables import PreparedTable
+from methods import WIDE
+from paper_methods import PAPER_SAMPLING
 
 from accuracy import RememberedRows
 from dpcov.core.privacy import ZCDP, Neighbors, PureDP
@@ -19,7 +22,6 @@ from whole_matrix import ENTRYWISE, PURE, RHO, answer_of, estimate_of
 if TYPE_CHECKING:
     from peer_methods.interface import Generator, Matrix, Vector
 
-WIDE = 14  # columns of a table for which a method takes minutes
 SLOW = ("d'Orsi and Novikov 2025",)
 
 
@@ -46,7 +48,13 @@ def matrix(
 
 
 PEERS = [
-    Peer(method, kind, matrix=partial(matrix, method=method, kind=kind))
+    Peer(
+        method,
+        kind,
+        matrix=partial(matrix, method=method, kind=kind),
+        # Rows have an intercept too.
+        most_columns=WIDE - 1 if method in PAPER_SAMPLING else math.inf,
+    )
     for kind, methods in (("epsilon", (ENTRYWISE, *PURE)), ("rho", (ENTRYWISE, *RHO)))
     for method in methods
     if method not in SLOW
