@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 FAILURE = 1e-6  # probability that the smallest eigenvalue is overestimated
 
 
+def multiplier(rho: float) -> float:
+    """Return the deviation of each of three Gaussian mechanisms, in sensitivities."""
+    return math.sqrt(3 / (2 * rho))
+
+
 def regression(features: Matrix, target: Vector, rho: float, generator: Generator) -> Vector:
     """Run Algorithm 2 of Wang 2018 with three Gaussian mechanisms of rho / 3 each."""
     rows = with_intercept(features)
     length = math.sqrt(rows.shape[1])
     moments = Moments(rows.T @ rows, rows.T @ target, len(rows), length)
-    multiplier = math.sqrt(3 / (2 * rho))
-    slack = multiplier * math.sqrt(2 * math.log(1 / FAILURE))
-    return np.asarray(adassp_of_noise(moments, multiplier, slack, generator))
+    slack = multiplier(rho) * math.sqrt(2 * math.log(1 / FAILURE))
+    return np.asarray(adassp_of_noise(moments, multiplier(rho), slack, generator))
 
 
 PEERS = [Peer("AdaSSP", "rho", regression=regression)]
