@@ -1,16 +1,24 @@
 """The peers by task are what their papers say, and a peer from a folder is measured alike."""
 
+import json
 import math
+import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import peers_by_task
+import task_ratios
 from biswas2020 import coinpress as published
 from peer_methods import adassp, binagg, coinpress, noisy_sums, tukey_em
 from peer_methods.interface import NoAnswer, Peer
 from task_errors import Truth, leading, of_moments
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import tables  # noqa: E402 (the site's own code is no package)
 
 WEIGHTS = np.array([1.5, -2.0, 0.5])
 
@@ -159,3 +167,29 @@ def test_a_peer_of_a_folder_joins(tmp_path):
     (tmp_path / "zero.py").write_text(textwrap.dedent(text))
     known, joined = peers_by_task.peers_in(None), peers_by_task.peers_in(str(tmp_path))
     assert [peer.name for peer in joined] == [*(peer.name for peer in known), "zero"]
+
+
+def cell(method, error, table="wine"):
+    return {"task": "means", "table": table, "rho": 0.5, "method": method, "error": error}
+
+
+def test_a_ratio_is_the_geometric_mean_and_counts_what_dpcov_loses_and_who_has_no_answer():
+    rows = [cell("dpcov", 0.2), cell("a", 0.1), cell("b", 0.4)]
+    rows += [cell("dpcov", 0.2, "airfoil"), cell("a", 0.4, "airfoil"), cell("b", None, "airfoil")]
+    found = {row["peer"]: row for row in task_ratios.ratios(rows)}
+    assert found["best peer"]["ratios"] == pytest.approx([2, 0.5])
+    assert found["best peer"]["ratio"] == pytest.approx(1)
+    assert found["best peer"]["lost"] == 1
+    assert found["b"]["ratios"] == pytest.approx([0.5])
+    assert found["b"]["unanswered"] == 1
+
+
+def test_the_page_shows_the_ratio_to_the_best_peer_of_each_task_and_the_cells_that_dpcov_loses():
+    text = tables.GENERATORS["peers-by-task"]()
+    kept = json.loads((ROOT / "docs" / "results" / "peers_by_task.json").read_text())["rows"]
+    best = [row for row in kept if row.get("peer") == "best peer"]
+    assert {row["task"] for row in best} == set(peers_by_task.TASKS)
+    assert text.count("(loses ") == len(best) == 12
+    measured = [row for row in kept if "ratios" not in row]
+    assert task_ratios.ratios(measured) == [row for row in kept if "ratios" in row]
+    assert len({row["peer"] for row in kept if "ratios" in row} - {"best peer"}) >= 6
