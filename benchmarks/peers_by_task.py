@@ -23,6 +23,7 @@ import pkgutil
 import sys
 import zlib
 from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ TARGETS = {
     "t with 5": "x7",
     "california-like": "price",
 }
+PACKAGES = ("diffprivlib", "opendp", "mbi", "binagg")
 TASKS = ("means", "covariances", "correlations", "components", "one target", "all targets")
 
 
@@ -228,6 +230,12 @@ def jobs(peers: list[Peer], tables: list[str]) -> Iterator[tuple[str, str, float
             yield from ((name, kind, size, peer) for peer in peers if peer.kind == kind)
 
 
+def packages() -> list[dict[str, Any]]:
+    """Return a row for each package that ran, with its version."""
+    found = [name for name in PACKAGES if importlib.util.find_spec(name)]
+    return [{"package": name, "version": version(name)} for name in found]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tables", nargs="*", choices=TARGETS, default=list(TARGETS))
@@ -236,13 +244,14 @@ def main() -> int:
     peers = peers_in(os.environ.get("PEERS"))
     peers = [peer for peer in peers if asked.peers is None or peer.name in asked.peers]
     kept = Kept("peers_by_task.json", "make bench NAME=peers_by_task")
-    kept.rows = [row for row in kept.go_on() if "ratios" not in row]
+    kept.rows = [row for row in kept.go_on() if "task" in row and "ratios" not in row]
     there = {place(row["table"], row["method"], row) for row in kept.rows}
     for job in jobs(peers, asked.tables):
         name, kind, size, peer = job
         if place(name, peer.name if peer else OURS, {kind: size}) not in there:
             kept.part(str(job[:3]), partial(cell, job))
     kept.part("ratios", lambda: ratios(kept.rows))
+    kept.part("packages", packages)
     show("Error of dpcov over the error of a peer", [row for row in kept.rows if "ratios" in row])
     return int(not kept.done())
 

@@ -179,7 +179,8 @@ def peers_by_task() -> str:
         cells = [found.get((budget, peer, task)) for task in TASKS]
         name = f"**{peer}**" if peer == "best peer" else peer
         lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in cells)])
-    return _table(lines)
+    packages = [f"{row['package']} {row['version']}" for row in rows if "package" in row]
+    return f"Measured with {', '.join(packages)}:\n\n{_table(lines)}"
 
 
 # Tasks with the largest error over the best peer's error that dpcov aims at.
