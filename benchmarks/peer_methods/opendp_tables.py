@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peer_methods.interface import Peer
+from peer_methods.interface import NoAnswer, Peer
 
 if TYPE_CHECKING:
     from peer_methods.interface import Generator, Matrix, Vector
@@ -28,6 +28,7 @@ def matrix(
     """Fit a model by one release, and return its means and covariance."""
     import opendp.prelude as dp
     import polars as pl
+    from opendp.mod import OpenDPException
 
     dp.enable_features("contrib")
     names = [f"x{j}" for j in range(rows.shape[1])]
@@ -39,7 +40,11 @@ def matrix(
     )
     query = context.query(rho=rho).select(*names)
     cuts = {name: edges[1:-1].tolist() for name in names}
-    table = query.contingency_table(cuts=cuts, algorithm=getattr(dp.mbi, algorithm)()).release()
+    query = query.contingency_table(cuts=cuts, algorithm=getattr(dp.mbi, algorithm)())
+    try:
+        table = query.release()
+    except OpenDPException as error:  # its rounding of the shares can exceed the budget
+        raise NoAnswer("OpenDP refuses") from error
     return moments(table, names, (edges[:-1] + edges[1:]) / 2)
 
 
