@@ -180,7 +180,12 @@ def peers_by_task() -> str:
         name = f"**{peer}**" if peer == "best peer" else peer
         lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in cells)])
     packages = [f"{row['package']} {row['version']}" for row in rows if "package" in row]
-    return f"Measured with {', '.join(packages)}:\n\n{_table(lines)}"
+    cells = dict.fromkeys(
+        (row["table"], row["rows"], row["columns"]) for row in rows if row.get("task")
+    )
+    tables = [f"{name} ({n:,} x {p})" for name, n, p in cells]
+    said = f"Tables: {', '.join(tables)}. Packages: {', '.join(packages)}."
+    return f"{said}\n\n{_table(lines)}"
 
 
 # Tasks with the largest error over the best peer's error that dpcov aims at.
