@@ -180,10 +180,10 @@ def peers_by_task() -> str:
         name = f"**{peer}**" if peer == "best peer" else peer
         lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in cells)])
     packages = [f"{row['package']} {row['version']}" for row in rows if "package" in row]
-    cells = dict.fromkeys(
+    seen = dict.fromkeys(
         (row["table"], row["rows"], row["columns"]) for row in rows if row.get("task")
     )
-    tables = [f"{name} ({n:,} x {p})" for name, n, p in cells]
+    tables = [f"{name} ({n:,} x {p})" for name, n, p in seen]
     said = f"Tables: {', '.join(tables)}. Packages: {', '.join(packages)}."
     return f"{said}\n\n{_table(lines)}"
 
