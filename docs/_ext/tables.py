@@ -181,7 +181,7 @@ def peers_by_task() -> str:
         lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in cells)])
     packages = [f"{row['package']} {row['version']}" for row in rows if "package" in row]
     seen = dict.fromkeys(
-        (row["table"], row["rows"], row["columns"]) for row in rows if row.get("task")
+        (row["table"], row["rows"], row["columns"]) for row in rows if "table" in row
     )
     tables = [f"{name} ({n:,} x {p})" for name, n, p in seen]
     said = f"Tables: {', '.join(tables)}. Packages: {', '.join(packages)}."
