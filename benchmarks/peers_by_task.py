@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from paper_methods import clipped
 
 import dpcov
 import peer_methods
 from benchmark_tables import table_named
-from peer_methods.interface import NoAnswer, Peer, clipped
+from peer_methods.interface import NoAnswer, Peer
 from peers import within
 from results import Kept, show
 from ridge_comparison import ADULT_BOUNDS

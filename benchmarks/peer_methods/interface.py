@@ -54,9 +54,3 @@ class Peer:
 def with_intercept(features: Matrix) -> Matrix:
     """Return (n, k + 1) features after a column of ones."""
     return np.column_stack([np.ones(len(features)), features])
-
-
-def clipped(matrix: Matrix, largest: float) -> Matrix:
-    """Clip eigenvalues to the range from 0 to `largest`."""
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.clip(values, 0.0, largest)) @ vectors.T
