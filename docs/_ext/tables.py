@@ -176,15 +176,17 @@ def peers_by_task() -> str:
     best = [(budget, peer) for budget, peer, _ in found if peer == "best peer"]
     others = [(budget, peer) for budget, peer, _ in found if peer != "best peer"]
     for budget, peer in dict.fromkeys([*best, *sorted(others)]):
-        cells = [found.get((budget, peer, task)) for task in TASKS]
+        own = [found.get((budget, peer, task)) for task in TASKS]
         name = f"**{peer}**" if peer == "best peer" else peer
-        lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in cells)])
+        lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in own)])
     packages = [f"{row['package']} {row['version']}" for row in rows if "package" in row]
     seen = dict.fromkeys(
         (row["table"], row["rows"], row["columns"]) for row in rows if "table" in row
     )
     tables = [f"{name} ({n:,} x {p})" for name, n, p in seen]
-    said = f"Tables: {', '.join(tables)}. Packages: {', '.join(packages)}."
+    cells = {(r["table"], r.get("epsilon"), r.get("rho")) for r in rows if "table" in r}
+    measured = f"{len(cells)} of {4 * len(tables)} pairs of table and budget are measured"
+    said = f"Tables: {', '.join(tables)}; {measured}. Packages: {', '.join(packages)}."
     return f"{said}\n\n{_table(lines)}"
 
 
