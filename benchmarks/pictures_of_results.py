@@ -14,19 +14,16 @@ from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.errors import BudgetExceededError
 from dpcov.mechanisms.choice import choose
-from picture_style import COLOURS, FIGURES, GREY, SMALL_POINTS, figure
+from picture_style import COLOURS, FIGURES, GREY, figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, *_ = COLOURS
+BLUE, ORANGE, *_ = COLOURS
 MARKERS = "os^Dv"
-METHODS = {
-    "dpcov": (BLUE, "-"),
-    "dpcov, not denoised": (BLUE, "--"),
-    "OpenDP": (ORANGE, "-"),
-    "diffprivlib": (GREEN, "-"),
+KINDS = {
+    "epsilon": ("pure, replace-one", BLUE, -0.15),
+    "rho": ("zCDP, add-remove", ORANGE, 0.15),
 }
 # Budget of a ledger and of each release, as on the page about ledgers.
 TOTAL, EACH = ApproxDP(3.0, 1e-6), ApproxDP(0.25, 1e-8)
@@ -83,41 +80,24 @@ def half_widths_figure() -> Figure:
 
 
 def peers_figure() -> Figure:
-    """Draw the errors of dpcov, OpenDP and diffprivlib on the same rows."""
-    cells = [cell for cell in measured("peers") if cell["kind"] == "error"]
-    made = figure(5.4)
-    panels = made.subplots(2, 2, sharex=True).flat
-    for axes, table in zip(panels, dict.fromkeys(cell["dataset"] for cell in cells), strict=True):
-        own = [cell for cell in cells if cell["dataset"] == table]
-        _lines(axes, own)
-        axes.axhline(own[0]["zero"], ls=":", color=GREY, label="all entries 0")
-        kind = table.partition(",")[0]
-        axes.set_title(f"{kind}, {own[0]['rows']:,} x {own[0]['columns']}", fontsize=SMALL_POINTS)
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_major_formatter("{x:g}")
-    made.supxlabel("epsilon", fontsize="medium")
-    made.supylabel("error of the second moment", fontsize="medium")
-    made.legend(*made.axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
+    """Draw the error of dpcov over the error of the best peer, for each task and cell."""
+    cells = [cell for cell in measured("peers_by_task") if cell.get("peer") == "best peer"]
+    tasks = list(dict.fromkeys(cell["task"] for cell in cells))
+    made = figure(3.8)
+    axes = made.subplots()
+    for kind, (label, colour, shift) in KINDS.items():
+        for cell in (cell for cell in cells if cell["budget"] == kind):
+            height = tasks.index(cell["task"]) + shift
+            style = {"color": colour, "label": label if cell["task"] == tasks[0] else None}
+            axes.plot(cell["ratios"], [height] * cell["cells"], "o", ms=4, alpha=0.6, **style)
+            axes.plot(cell["ratio"], height, "|", ms=14, mew=2, color=colour)
+    axes.axvline(1, lw=0.8, color=GREY)
+    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set(xscale="log", ylim=(len(tasks) - 0.5, -0.5))
+    axes.set_xlabel("error of dpcov / error of the best peer")
+    axes.xaxis.set_major_formatter("{x:g}")
+    made.legend(loc="outside upper left", ncols=2)
     return made
-
-
-def _lines(axes: Axes, cells: list[dict[str, Any]]) -> None:
-    """Draw one line for each method, and name the methods that did not finish."""
-    late = []
-    for (method, (colour, line)), marker in zip(METHODS.items(), MARKERS, strict=False):
-        own = [cell for cell in cells if cell["method"] == method]
-        if all(cell["error_mean"] is None for cell in own):
-            late.append(method)
-            continue
-        label = f"{method} ({own[0]['version']})"
-        style = {"marker": marker, "ms": 5, "color": colour, "ls": line, "label": label}
-        axes.loglog(
-            [cell["epsilon"] for cell in own], [cell["error_mean"] for cell in own], **style
-        )
-    if late:
-        note = "\n".join([*late, f"gave none in {cells[0]['limit']} s"])
-        corner = {"transform": axes.transAxes, "ha": "left", "va": "bottom"}
-        axes.text(0.04, 0.04, note, fontsize=SMALL_POINTS, **corner)
 
 
 def ledger_figure() -> Figure:

@@ -45,13 +45,24 @@ def adassp(
     delta) / 3 and the multiplier sqrt(log(6/delta)) / (epsilon/3). If `tight` is True, the exact
     privacy curve of all three calibrates the noise.
     """
-    d = len(moments.gram)
     log = np.log(6 / delta)
     multiplier = np.sqrt(log) / (epsilon / 3)
     slack = log / (epsilon / 3)
     if tight:
         multiplier = np.sqrt(3) / gaussian_mu(epsilon, delta)
         slack = multiplier * np.sqrt(2 * np.log(1 / delta))
+    return adassp_of_noise(moments, multiplier, slack, generator)
+
+
+def adassp_of_noise(
+    moments: Moments, multiplier: float, slack: float, generator: np.random.Generator
+) -> Vector:
+    """Run the same algorithm with stated noise.
+
+    Each of the three Gaussian mechanisms has a standard deviation of `multiplier` sensitivities.
+    The smallest eigenvalue is reduced by `slack` sensitivities.
+    """
+    d = len(moments.gram)
     squared = moments.length**2
     smallest = np.linalg.eigvalsh(moments.gram)[0] + multiplier * squared * generator.normal()
     smallest = max(0.0, smallest - slack * squared)

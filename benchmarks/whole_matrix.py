@@ -31,6 +31,7 @@ from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_source
 
 if TYPE_CHECKING:
+    from methods import Estimate, Method
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
@@ -80,12 +81,10 @@ def answer(method: str, table: str, asked: dict[str, Any]) -> Any:
     """
     prepared, (kind, size) = prepared_named(table), next(iter(asked.items()))
     budget = PureDP(size) if kind == "epsilon" else ZCDP(size)
-    field = {peer.name: peer for peer in peers()}
-    if method in field and not field[method].enters(prepared):
+    if method != ENTRYWISE and not field_of_peers()[method].enters(prepared):
         return "takes too long"
-    estimate = BY_HAND[kind] if method == ENTRYWISE else field[method].estimate
     try:
-        moment = estimate(prepared, budget, Neighbors.ADD_REMOVE, asked["seed"])
+        moment = estimate_of(method, kind)(prepared, budget, Neighbors.ADD_REMOVE, asked["seed"])
     except DpcovError as error:
         return type(error).__name__
     lattice, features = prepared.source.lattice(), prepared.source.schema.variables
@@ -95,6 +94,16 @@ def answer(method: str, table: str, asked: dict[str, Any]) -> Any:
     centers = np.array([feature.center for feature in features])
     scales = np.array([feature.scale for feature in features])
     return count, centers + scales * means, covariance * np.outer(scales, scales)
+
+
+def estimate_of(method: str, kind: str) -> Estimate:
+    """Return the function of a peer that estimates the second moment."""
+    return BY_HAND[kind] if method == ENTRYWISE else field_of_peers()[method].estimate
+
+
+@cache
+def field_of_peers() -> dict[str, Method]:
+    return {peer.name: peer for peer in peers()}
 
 
 def answer_of(moment: Matrix, intercept: float, radius: float) -> tuple[float, Matrix, Matrix]:

@@ -198,6 +198,76 @@ def peers() -> str:
     return f"{head}\n\n{_table(lines)}"
 
 
+def peers_by_task() -> str:
+    """Return the error of dpcov over the errors of the best peer and of each peer, by task."""
+    rows = json.loads((SNAPSHOTS / "peers_by_task.json").read_text())["rows"]
+    found = {(c["budget"], c["peer"], c["task"]): c for c in rows if "ratios" in c}
+    lines = [["dpcov over", "budget", *TASKS]]
+    lines.append(["*goal*", "", *TASKS.values()])
+    best = [(budget, peer) for budget, peer, _ in found if peer == "best peer"]
+    others = [(budget, peer) for budget, peer, _ in found if peer != "best peer"]
+    for budget, peer in dict.fromkeys([*best, *sorted(others)]):
+        own = [found.get((budget, peer, task)) for task in TASKS]
+        name = f"**{peer}**" if peer == "best peer" else peer
+        lines.append([name, BUDGETS[budget], *(_ratio(cell, peer) for cell in own)])
+    packages = [f"{row['package']} {row['version']}" for row in rows if "package" in row]
+    seen = dict.fromkeys(
+        (row["table"], row["rows"], row["columns"]) for row in rows if "table" in row
+    )
+    tables = [f"{name} ({n:,} x {p})" for name, n, p in seen]
+    cells = {(r["table"], r.get("epsilon"), r.get("rho")) for r in rows if "table" in r}
+    measured = f"{len(cells)} of {4 * len(tables)} pairs of table and budget are measured"
+    said = f"Tables: {', '.join(tables)}; {measured}. Packages: {', '.join(packages)}."
+    return f"{said}\n\n{_table(lines)}"
+
+
+# Tasks with the largest error over the best peer's error that dpcov aims at.
+TASKS = {
+    "means": "",
+    "covariances": "0.5",
+    "correlations": "0.5",
+    "components": "0.5",
+    "one target": "1",
+    "all targets": "0.5",
+}
+BUDGETS = {"epsilon": "pure", "rho": "zCDP"}
+
+
+def _ratio(cell: dict[str, Any] | None, peer: str) -> str:
+    """Return a ratio, and in which cells dpcov loses to the best peer or a peer has no answer."""
+    if cell is None:
+        return ""
+    whole = cell["cells"] + cell["unanswered"]
+    if cell["ratio"] is None:
+        return f"no answer in {whole}"
+    text = f"{cell['ratio']:.2g}"
+    if peer == "best peer":
+        return f"**{text}** (loses {cell['lost']} of {whole})"
+    return f"{text} (no answer in {cell['unanswered']})" if cell["unanswered"] else text
+
+
+def binagg_intervals() -> str:
+    """Return the errors, coverages and widths of dpcov and BinAgg for each design."""
+    rows = json.loads((SNAPSHOTS / "binagg_intervals.json").read_text())["rows"]
+    heads = ["error over BinAgg's", "privacy error over BinAgg's", "coverage"]
+    lines = [["rows", *heads, "coverage of BinAgg", "width over BinAgg's"]]
+    ratios = []
+    for design, group in groupby(rows, key=lambda row: row["design"]):
+        own, *peers = group
+        answered = [peer for peer in peers if peer["error"] is not None]
+        least = [
+            own[name] / min(peer[name] for peer in answered)
+            for name in ("error", "privacy error", "width")
+        ]
+        ratios.append(least)
+        covered = " and ".join(f"{peer['coverage']:.3f}" for peer in answered)
+        figures = [f"{ratio:.2g}" for ratio in least]
+        lines.append([design, *figures[:2], f"{own['coverage']:.3f}", covered, figures[2]])
+    means = [f"**{geometric_mean(column):.2g}**" for column in zip(*ratios, strict=True)]
+    lines.append(["**geometric mean**", *means[:2], "", "", means[2]])
+    return f"{rows[0]['runs']:,} runs of each:\n\n{_table(lines)}"
+
+
 def bench_against_numpy() -> str:
     """Return a table of the costs of a release and of a covariance without privacy."""
     lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
@@ -354,6 +424,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "accuracy": accuracy,
     "peers": peers,
+    "peers-by-task": peers_by_task,
+    "binagg-intervals": binagg_intervals,
     "features": features,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,
