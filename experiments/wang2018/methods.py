@@ -23,6 +23,7 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
 from faults import factor
 from wang2018.data import Table
+from wang2018.printed import OUTPUT, SULQ
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 DELTA = 1e-5  # the slides do not say which
-SULQ = "SuLQ"
 TOLERANCE = 1e-5  # gap per row; changes the errors in the fourth digit
 
 
@@ -196,7 +196,6 @@ APPROXIMATE = {
     SULQ: Method(slides_sulq, True),
 }
 PURE_RELEASE, APPROXIMATE_RELEASE = "dpcov, pure", "dpcov, Gaussian"
-OUTPUT = "output, matrix Laplace"
 
 
 def with_noise(name: str, table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:

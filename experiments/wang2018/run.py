@@ -10,15 +10,14 @@ import numpy as np
 
 import plots
 import seeds
-from claims import Finding
+from claims import Finding, alone
 from jiang2016.privacy import REPLACED
-from wang2018 import privacy, sizes
-from wang2018.data import NAMES, Table, tables
+from wang2018 import colon, privacy, sizes
+from wang2018.data import Table, tables
 from wang2018.methods import (
     APPROXIMATE,
     APPROXIMATE_RELEASE,
     DELTA,
-    OUTPUT,
     PURE,
     PURE_RELEASE,
     moments,
@@ -34,10 +33,15 @@ from wang2018.printed import (
     EPSILONS,
     GAUSSIAN,
     LAPLACE,
+    NOT_AVAILABLE,
+    OUTPUT,
     PUBLISHED,
+    ROWS,
     SPARSE,
+    SULQ,
     WISHART,
     WISHART_APPROXIMATE,
+    printed,
 )
 
 if TYPE_CHECKING:
@@ -112,10 +116,9 @@ class Measured:
             published = [
                 (
                     self.error(table.name, epsilon, rho, method),
-                    PUBLISHED[method][row][NAMES.index(table.name)],
+                    printed(method, epsilon, table.name),
                 )
-                for row, epsilon in enumerate(EPSILONS)
-                if epsilon in self.epsilons
+                for epsilon in self.epsilons
                 for table in self.tables
             ]
             met.append(sum(abs(ours - theirs) <= CLOSE for ours, theirs in published))
@@ -140,6 +143,7 @@ def errors(small: bool, folder: Path) -> dict[str, Finding]:
     """Check the claims about errors in the tables."""
     measured = Measured(small=small)
     write_tables(measured, folder)
+    write_printed(measured, folder)
     write_edges(measured, folder)
     draw(measured, folder)
     return {**bounds(measured), **comparisons(measured)}
@@ -262,12 +266,10 @@ def write_tables(measured: Measured, folder: Path) -> None:
             writer = csv.writer(file)
             titles = [table.name for table in measured.tables]
             writer.writerow(["epsilon", "rho", "method", *titles])
-            for row, epsilon in enumerate(EPSILONS):
-                if epsilon not in measured.epsilons:
-                    continue
+            for epsilon in measured.epsilons:
                 for name in [name for name in names if name in PUBLISHED]:
-                    printed = [PUBLISHED[name][row][NAMES.index(title)] for title in titles]
-                    writer.writerow([epsilon, "?", f"{name}, printed", *printed])
+                    numbers = [printed(name, epsilon, title) for title in titles]
+                    writer.writerow([epsilon, "?", f"{name}, printed", *numbers])
                 for rho in (SPARSE, DIAGONAL):
                     for name in names:
                         errors = [measured.error(t, epsilon, rho, name) for t in titles]
@@ -286,26 +288,59 @@ def write_edges(measured: Measured, folder: Path) -> None:
                 writer.writerow([epsilon, name, *(f"{score:.3f}" for score in scores)])
 
 
+def write_printed(measured: Measured, folder: Path) -> None:
+    """Write each printed cell of the two tables as CSV, beside our errors at both rho."""
+    with (folder / "printed.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["table", "method", "epsilon", "data", "printed", "sparse", "diagonal"])
+        for number, rows in ROWS.items():
+            for name, method in rows.items():
+                for epsilon in measured.epsilons:
+                    for table in (held.name for held in measured.tables):
+                        found = (
+                            measured.error(table, epsilon, rho, method)
+                            for rho in (SPARSE, DIAGONAL)
+                        )
+                        cell = [number, name, epsilon, table, printed(method, epsilon, table)]
+                        writer.writerow([*cell, *(f"{error:.3g}" for error in found)])
+
+
 def draw(measured: Measured, folder: Path) -> None:
-    """Draw a figure for each table: error against epsilon at the rho that keeps edges."""
-    names = [*PURE, *APPROXIMATE, PURE_RELEASE, APPROXIMATE_RELEASE]
-    for table in measured.tables:
+    """Draw a figure for each table: error against epsilon at the rho that keeps edges.
+
+    Dashed lines are the printed errors.
+    """
+    slides = (WISHART, LAPLACE, WISHART_APPROXIMATE, GAUSSIAN, SULQ)
+    for table in (held.name for held in measured.tables):
         series: dict[str, Any] = {
             name: (
                 measured.epsilons,
-                [measured.error(table.name, e, SPARSE, name) for e in measured.epsilons],
+                [measured.error(table, e, SPARSE, name) for e in measured.epsilons],
                 None,
             )
-            for name in names
+            for name in (*slides, PURE_RELEASE, APPROXIMATE_RELEASE)
         }
-        slug = "".join(c if c.isalnum() else "-" for c in table.name.lower())
+        numbers = {
+            name: [
+                found
+                for e in measured.epsilons
+                if (found := printed(name, e, table)) != NOT_AVAILABLE
+            ]
+            for name in slides
+        }
         plots.lines(
-            folder / f"{slug}.svg",
-            f"Sparse inverse covariance of {table.name}, rho = {SPARSE:g}",
+            folder / f"{''.join(filter(str.isalnum, table.lower()))}.svg",
+            f"Sparse inverse covariance of {table}, rho = {SPARSE:g}",
             ("epsilon", "relative Frobenius error"),
             series,
+            guides={
+                f"{name}, printed": (measured.epsilons, found)
+                for name, found in numbers.items()
+                if found
+            },
             scale="linear",
+            vertical="log",
         )
 
 
-PARTS = (theorems, errors, sizes.findings)
+PARTS = (theorems, errors, sizes.findings, alone("colon-own-size", colon.own_size))
