@@ -1,9 +1,8 @@
 """The table colon at its own size, 62 rows and 2,000 genes: a long run of its own.
 
 `make colon` keeps the errors in `results/wang2018-colon.json`, with the commit. The claim
-`colon-own-size` reads the copy in `docs/results/papers`. At this size the screening rule of Witten,
-Friedman and Simon (2011) matters: the problem splits into the connected components of the entries
-above rho off the diagonal. Without noise, all these entries are below both rho.
+`colon-own-size` reads the copy in `docs/results/papers`.
+Without noise, all entries off the diagonal are below both rho, so that the solution is diagonal.
 """
 
 from __future__ import annotations
@@ -16,17 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 import datasets
 import seeds
 from claims import Finding
-from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.denoise.projection import project
 from results import Kept
 from wang2018.data import Table, scaled
-from wang2018.methods import output_perturbed, with_noise
+from wang2018.methods import components, output_perturbed, solve_components, with_noise
 from wang2018.printed import (
     CLOSE,
     DIAGONAL,
@@ -53,35 +49,6 @@ GAP = 1e-4  # duality gap per gene; a relative error of the solution of about 1%
 SEED = 2000
 
 
-def components(moment: Matrix, rho: float) -> list[NDArray[np.intp]]:
-    """Return the genes of each connected component of the entries above rho off the diagonal."""
-    edges = np.abs(moment - np.diag(np.diag(moment))) > rho
-    count, labels = connected_components(csr_array(edges), directed=False)
-    return [np.flatnonzero(labels == label) for label in range(count)]
-
-
-def solved(
-    moment: Matrix, rho: float, start: Solution | None = None
-) -> tuple[Matrix, Solution | None]:
-    """Solve the slides' problem (1) component by component.
-
-    The second result is a start for a similar problem, if all genes are in one component.
-    """
-    estimate, found = np.diag(1 / (np.diag(moment) + rho)), None
-    for own in components(moment, rho):
-        if len(own) == 1:
-            continue
-        block = moment[np.ix_(own, own)] + rho * np.eye(len(own))
-        size = float(np.trace(block)) / len(own)
-        whole = len(own) == len(moment)
-        solution = graphical_lasso(
-            block / size, rho / size, start=start if whole else None, tol=GAP
-        )
-        found = solution if whole else None
-        estimate[np.ix_(own, own)] = solution.precision / size
-    return estimate, found
-
-
 def cells(method: str, table: Table, optimum: Matrix) -> Iterator[dict[str, Any]]:
     """Yield the relative errors of a method; one seed serves all epsilons, so each can start anew.
 
@@ -102,7 +69,7 @@ def cells(method: str, table: Table, optimum: Matrix) -> Iterator[dict[str, Any]
         if len(components(noisy, DIAGONAL)) == table.d and penalised.min() > 0:
             plain = relative(np.diag(1 / penalised), optimum)
         if method != SULQ:  # printed as NA: a problem of minutes for nothing
-            estimate, start = solved(project(noisy, None), DIAGONAL, start)
+            estimate, start = solve_components(project(noisy, None), DIAGONAL, start=start, tol=GAP)
             error = relative(estimate, optimum)
         yield row | {"diagonal": plain, "error": error}
 
@@ -137,7 +104,7 @@ def own_size(small: bool, folder: Path) -> Finding:
 
 def main() -> int:
     table = Table(NAME, scaled(datasets.colon(datasets.GENES)))
-    optimum = solved(table.moment, DIAGONAL)[0]
+    optimum = solve_components(table.moment, DIAGONAL, tol=GAP)[0]
     kept = Kept(KEPT, "make colon")
     for method in (GAUSSIAN, OUTPUT, SULQ, WISHART_APPROXIMATE, WISHART, LAPLACE):
         kept.part(method, partial(cells, method, table, optimum))

@@ -96,7 +96,8 @@ class Measured:
         self.unsolvable.append(unsolvable(noisy, SPARSE))
 
     def error(self, table: str, epsilon: float, rho: float, method: str) -> float:
-        return float(np.mean(self.errors[table, epsilon, rho, method]))
+        """Return a mean error, or nan if the method was not run on the table."""
+        return float(np.mean(self.errors.get((table, epsilon, rho, method), np.nan)))
 
     def cells(self, rho: float | None = None) -> list[tuple[str, float, float]]:
         """Return the table, epsilon and rho of each cell."""
@@ -284,7 +285,10 @@ def write_edges(measured: Measured, folder: Path) -> None:
         writer.writerow(["epsilon", "method", *titles])
         for epsilon in measured.epsilons:
             for name in [*PURE, PURE_RELEASE, *APPROXIMATE, APPROXIMATE_RELEASE, ISOTROPIC]:
-                scores = [np.mean(measured.agreement[title, epsilon, name]) for title in titles]
+                scores = [
+                    np.mean(measured.agreement.get((title, epsilon, name), np.nan))
+                    for title in titles
+                ]
                 writer.writerow([epsilon, name, *(f"{score:.3f}" for score in scores)])
 
 
@@ -319,6 +323,7 @@ def draw(measured: Measured, folder: Path) -> None:
                 None,
             )
             for name in (*slides, PURE_RELEASE, APPROXIMATE_RELEASE)
+            if not np.isnan(measured.error(table, measured.epsilons[0], SPARSE, name))
         }
         numbers = {
             name: [
