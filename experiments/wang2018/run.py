@@ -296,7 +296,8 @@ def write_printed(measured: Measured, folder: Path) -> None:
     """Write each printed cell of the two tables as CSV, beside our errors at both rho."""
     with (folder / "printed.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["table", "method", "epsilon", "data", "printed", "sparse", "diagonal"])
+        heads = ["table", "name", "method", "epsilon", "data", "printed", "sparse", "diagonal"]
+        writer.writerow(heads)
         for number, rows in ROWS.items():
             for name, method in rows.items():
                 for epsilon in measured.epsilons:
@@ -305,7 +306,7 @@ def write_printed(measured: Measured, folder: Path) -> None:
                             measured.error(table, epsilon, rho, method)
                             for rho in (SPARSE, DIAGONAL)
                         )
-                        cell = [number, name, epsilon, table, printed(method, epsilon, table)]
+                        cell = [number, name, method, epsilon, table, printed(method, epsilon, table)]
                         writer.writerow([*cell, *(f"{error:.3g}" for error in found)])
 
 
