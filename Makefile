@@ -127,7 +127,7 @@ reproduce-seeds: .venv/ready-bench ## Run the same experiments with five other s
 	for run in 1 2 3 4 5; do $(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
 		experiments/reproduce.py --run $$run --no-controls $(PAPER) || exit 1; done
 
-colon: .venv/ready-bench ## Run the experiment on 2,000 genes, about an hour (DPCOV_DATA=folder, or make data)
+colon: .venv/ready-bench ## Run the experiment on 2,000 genes, minutes (DPCOV_DATA=folder, or make data)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/wang2018/colon.py
 
 app: .venv/ready-bench .venv/ready-test ## Drive dpcov app by keyboard in Chromium, with axe-core (needs npm)

@@ -306,8 +306,9 @@ def write_printed(measured: Measured, folder: Path) -> None:
                             measured.error(table, epsilon, rho, method)
                             for rho in (SPARSE, DIAGONAL)
                         )
-                        cell = [number, name, method, epsilon, table, printed(method, epsilon, table)]
-                        writer.writerow([*cell, *(f"{error:.3g}" for error in found)])
+                        cell = [number, name, method, epsilon, table]
+                        number_printed = printed(method, epsilon, table)
+                        writer.writerow([*cell, number_printed, *(f"{e:.3g}" for e in found)])
 
 
 def draw(measured: Measured, folder: Path) -> None:
