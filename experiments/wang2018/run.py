@@ -145,6 +145,7 @@ def errors(small: bool, folder: Path) -> dict[str, Finding]:
     measured = Measured(small=small)
     write_tables(measured, folder)
     write_printed(measured, folder)
+    draw_printed(folder)
     write_edges(measured, folder)
     draw(measured, folder)
     return {**bounds(measured), **comparisons(measured)}
@@ -311,42 +312,50 @@ def write_printed(measured: Measured, folder: Path) -> None:
                         writer.writerow([*cell, number_printed, *(f"{e:.3g}" for e in found)])
 
 
-def draw(measured: Measured, folder: Path) -> None:
-    """Draw a figure for each table: error against epsilon at the rho that keeps edges.
+def draw_printed(folder: Path) -> None:
+    """Draw our errors against the printed errors of the same cells, by method."""
+    with (folder / "printed.csv").open(newline="") as file:
+        cells = [cell for cell in csv.DictReader(file) if cell["printed"] != NOT_AVAILABLE]
+    series: dict[str, Any] = {
+        f"{method}, rho = {rho:g}": (
+            [float(cell["printed"]) for cell in cells if cell["method"] == method],
+            [float(cell[column]) for cell in cells if cell["method"] == method],
+            None,
+        )
+        for method in (WISHART, LAPLACE, WISHART_APPROXIMATE, GAUSSIAN, SULQ)
+        for rho, column in ((SPARSE, "sparse"), (DIAGONAL, "diagonal"))
+    }
+    ends = (0.01, 200.0)
+    plots.lines(
+        folder / "printed.svg",
+        "Relative errors of the slides and ours, all tables and epsilons",
+        ("printed error", "our error"),
+        series,
+        guides={"equal": (ends, ends)},
+        joined=False,
+    )
 
-    Dashed lines are the printed errors.
-    """
-    slides = (WISHART, LAPLACE, WISHART_APPROXIMATE, GAUSSIAN, SULQ)
-    for table in (held.name for held in measured.tables):
+
+def draw(measured: Measured, folder: Path) -> None:
+    """Draw a figure for each table: error against epsilon at the rho that keeps edges."""
+    names = [*PURE, *APPROXIMATE, PURE_RELEASE, APPROXIMATE_RELEASE]
+    for table in measured.tables:
         series: dict[str, Any] = {
             name: (
                 measured.epsilons,
-                [measured.error(table, e, SPARSE, name) for e in measured.epsilons],
+                [measured.error(table.name, e, SPARSE, name) for e in measured.epsilons],
                 None,
             )
-            for name in (*slides, PURE_RELEASE, APPROXIMATE_RELEASE)
-            if not np.isnan(measured.error(table, measured.epsilons[0], SPARSE, name))
+            for name in names
+            if not np.isnan(measured.error(table.name, measured.epsilons[0], SPARSE, name))
         }
-        numbers = {
-            name: [
-                found
-                for e in measured.epsilons
-                if (found := printed(name, e, table)) != NOT_AVAILABLE
-            ]
-            for name in slides
-        }
+        slug = "".join(c if c.isalnum() else "-" for c in table.name.lower())
         plots.lines(
-            folder / f"{''.join(filter(str.isalnum, table.lower()))}.svg",
-            f"Sparse inverse covariance of {table}, rho = {SPARSE:g}",
+            folder / f"{slug}.svg",
+            f"Sparse inverse covariance of {table.name}, rho = {SPARSE:g}",
             ("epsilon", "relative Frobenius error"),
             series,
-            guides={
-                f"{name}, printed": (measured.epsilons, found)
-                for name, found in numbers.items()
-                if found
-            },
             scale="linear",
-            vertical="log",
         )
 
 
