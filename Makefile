@@ -127,6 +127,9 @@ reproduce-seeds: .venv/ready-bench ## Run the same experiments with five other s
 	for run in 1 2 3 4 5; do $(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
 		experiments/reproduce.py --run $$run --no-controls $(PAPER) || exit 1; done
 
+colon: .venv/ready-bench ## Run the experiment on 2,000 genes, minutes (DPCOV_DATA=folder, or make data)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/wang2018/colon.py
+
 app: .venv/ready-bench .venv/ready-test ## Drive dpcov app by keyboard in Chromium, with axe-core (needs npm)
 	$(ONE_THREAD) $(IN_FOLDERS) $(BIN)/python benchmarks/app_by_keyboard.py $(KINDS)
 
@@ -168,5 +171,5 @@ clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build
 
 .PHONY: help demo test test-slow test-statistics test-papers test-peers test-spark r workflows lint docstrings types prose data \
-	wheel tasks bench entrants reproduce reproduce-controls reproduce-faults reproduce-seeds trust mutants figures docs app locks sbom schemas clean $(FORMER)
+	wheel tasks bench entrants reproduce reproduce-controls reproduce-faults reproduce-seeds colon trust mutants figures docs app locks sbom schemas clean $(FORMER)
 

@@ -195,10 +195,13 @@ def papers() -> None:
     for measured in (ROOT / "results" / "reproduce").glob("*/claims.json"):
         paper, folder = measured.parent.name, measured.parent
         shutil.copy(measured, kept / f"{paper}.json")
-        if f"generate: errors-{paper}" in (pages / f"{paper}.md").read_text():
-            shutil.copy(folder / "errors.csv", kept / f"{paper}-errors.csv")
+        for table in ("errors", "printed"):
+            if f"generate: {table}-{paper}" in (pages / f"{paper}.md").read_text():
+                shutil.copy(folder / f"{table}.csv", kept / f"{paper}-{table}.csv")
         for chart in (pages / "figures" / paper).glob("*.svg"):
             shutil.copy(folder / chart.name, chart)
+    for long_run in (ROOT / "results").glob("wang2018-colon.json"):
+        shutil.copy(long_run, kept)
 
 
 def main(names: list[str]) -> None:

@@ -33,16 +33,18 @@ def lines(
     guides: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
     scale: str = "log",
     vertical: str | None = None,
+    joined: bool = True,
 ) -> None:
     """Draw each series (x, y, standard errors or None) with markers, each guide dashed.
 
     `labels` names the two axes. `scale` is the scale of both axes. `vertical` is the scale of the
-    vertical axis if it differs.
+    vertical axis if it differs. `joined` is False for points without lines.
     """
     with mpl.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
         for name, (x, y, errors) in series.items():
-            axes.errorbar(x, y, yerr=errors, marker="o", markersize=3, linewidth=1, label=name)
+            style = {"marker": "o", "markersize": 3, "linewidth": int(joined), "elinewidth": 1}
+            axes.errorbar(x, y, yerr=errors, label=name, **style)
         for (name, (x, y)), dashes in zip((guides or {}).items(), cycle(DASHES), strict=False):
             axes.plot(x, y, linestyle=dashes, linewidth=0.8, color="0.4", label=name)
         axes.set(title=title, xlabel=labels[0], ylabel=labels[1])

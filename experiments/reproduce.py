@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -38,19 +39,25 @@ def place(paper: str, *, small: bool, run: int = 0, controls: bool = True) -> st
 
 
 def checked(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[dict[str, Any]]:
-    """Return a row for each claim; `ok` is True if the finding agrees with the stated verdict."""
+    """Return a row for each claim; `ok` is True if the finding agrees with the stated verdict.
+
+    `seconds` is the CPU time of the claim without faults. The claims of a part share its time.
+    """
     folder = RESULTS / where
     folder.mkdir(parents=True, exist_ok=True)
     claims, met = claims_of(paper), set()
     for part in importlib.import_module(f"{paper}.run").PARTS:
+        began = time.process_time()
         found = part(small, folder)
+        spent = (time.process_time() - began) / len(found)
         own = {name: claims[name] for name in found}
         wrong, few = {}, found
         if controls and any(claim.faults for claim in own.values()):
             few = found if small else aside(part)
             wrong = under_faults(part, own)
         for name, claim in own.items():
-            yield row(paper, claim, found[name], wrong.get(name, []), few[name])
+            made = row(paper, claim, found[name], wrong.get(name, []), few[name])
+            yield made | {"seconds": round(spent, 2)}
         met |= set(found)
     if met != set(claims):
         raise ValueError(f"{paper}: never measured: {', '.join(sorted(set(claims) - met))}")
@@ -97,6 +104,11 @@ def row(
     }
 
 
+def seconds_of(rows: list[dict[str, Any]]) -> float:
+    """Return the CPU time of the claims, without their faults."""
+    return float(sum(row["seconds"] for row in rows))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("papers", nargs="*", help="which papers; default, all")
@@ -117,10 +129,12 @@ def main() -> int:
         work = partial(checked, paper, where, small=asked.small, controls=controls)
         kept.part(paper, work)
         show(f"Claims of {paper}", [{name: row[name] for name in COLUMNS} for row in kept.rows])
+        print(f"{paper}: {seconds_of(kept.rows):.0f} s of CPU without faults", flush=True)
         rows += kept.rows
         unfinished += [] if kept.done() else [paper]
     if unfinished:
         print(f"papers whose experiments failed: {', '.join(unfinished)}")
+    print(f"all papers: {seconds_of(rows) / 60:.1f} minutes of CPU without faults")
     stated = [row["verdict"] for row in rows if not row["ours"]]
     counts = ", ".join(f"{stated.count(kind)} {kind}" for kind in Verdict)
     print(f"claims of the papers: {counts}; claims of our own: {len(rows) - len(stated)}")

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
 import warnings
 from contextlib import nullcontext
@@ -110,6 +111,7 @@ def test_every_statement_of_a_paper_has_claims_or_says_why_not(paper, claims):
     stated = claims.statements()[paper]
     wheres = {name: claim.where for name, claim in claims.claims_of(paper).items()}
     assert unchecked(stated, wheres) == []
+    assert any(name.startswith("Experiment") for name in stated)
     for reason in (found for found in stated.values() if isinstance(found, str)):
         assert re.fullmatch(r"[A-Z].{20,}\.", reason)
     first = next(found for found in stated.values() if isinstance(found, list))[0]
@@ -117,6 +119,35 @@ def test_every_statement_of_a_paper_has_claims_or_says_why_not(paper, claims):
     assert unchecked(stated | {"Lemma": []}, wheres) == ["Lemma"]
     assert unchecked(stated | {"Lemma 99": "No."}, wheres) == [("Lemma", 98)]
     assert unchecked(stated, wheres | {first: "Theorem 99"}) == [("Theorem", "99")]
+
+
+def test_the_page_shows_each_printed_number_of_wang_beside_measured_ones():
+    slides, sys.path[:0] = importlib.import_module("wang2018.printed"), [str(ROOT / "docs/_ext")]
+    heads, _, *rows = importlib.import_module("tables").printed("wang2018").splitlines()
+    assert all(name in heads for name in slides.NAMES)
+    shown = [re.findall(r"(NA|[\d.]+) \([^)]+\)", row) for row in rows]
+    expected = [
+        [str(slides.printed(method, epsilon, name)) for name in slides.NAMES]
+        for methods in slides.ROWS.values()
+        for method in methods.values()
+        for epsilon in slides.EPSILONS
+    ]
+    assert shown == expected
+    assert len(rows) == 18
+
+
+def test_a_run_states_the_seconds_of_its_claims(claims, monkeypatch, tmp_path):
+    claim = stated(claims, "measured")
+    row = row_of(monkeypatch, tmp_path, claims, claim, lambda small, folder: {"x": work(claims)})
+    assert 0.02 <= row["seconds"] <= 2
+    assert importlib.import_module("reproduce").seconds_of([row, row]) == 2 * row["seconds"]
+
+
+def work(claims):
+    began = time.process_time()
+    while time.process_time() < began + 0.02:
+        pass
+    return claims.Finding("", holds=True)
 
 
 def test_an_unknown_paper_is_refused():

@@ -103,6 +103,27 @@ def errors(paper: str, shown: tuple[str, ...]) -> str:
     return _table(lines)
 
 
+def printed(paper: str) -> str:
+    """Return a table of the numbers that a paper prints, beside the measured numbers."""
+    with (SNAPSHOTS / "papers" / f"{paper}-printed.csv").open(encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    whole = json.loads((SNAPSHOTS / "papers" / f"{paper}-colon.json").read_text())["rows"]
+    large = {(row["method"], f"{row['epsilon']}"): row["error"] for row in whole}
+    data = list(dict.fromkeys(cell["data"] for cell in cells))
+    lines = [["table, method, epsilon", *data, "colon, 2,000 genes, rho = 0.5"]]
+    for method, epsilon in dict.fromkeys((cell["method"], cell["epsilon"]) for cell in cells):
+        own = [cell for cell in cells if (cell["method"], cell["epsilon"]) == (method, epsilon)]
+        shown = [f"{c['printed']} ({_number(c['sparse'])}, {_number(c['diagonal'])})" for c in own]
+        first = f"{own[0]['table']}, {own[0]['name']}, {epsilon}"
+        lines.append([first, *shown, _number(large[method, epsilon])])
+    return _table(lines)
+
+
+def _number(value: float | str | None) -> str:
+    """Return three digits of a number, or a dash if it was not measured."""
+    return "-" if value in (None, "nan") else f"{float(value):.3g}"
+
+
 def commands() -> str:
     """Return a section for each command, with its arguments and options."""
     from dpcov.cli import commands
@@ -417,6 +438,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     **{f"claims-{paper}": partial(claims, paper) for paper in PAPERS},
     **{f"statements-{paper}": partial(statements, paper) for paper in STATED},
     **{f"errors-{paper}": partial(errors, paper, shown) for paper, shown in SHOWN.items()},
+    "printed-wang2018": partial(printed, "wang2018"),
     "verdicts": verdicts,
     "commands": commands,
     "public-names": public_names,

@@ -288,6 +288,34 @@ def gaussian_bounds(small: bool, folder: Path) -> Finding:
     return Finding(f"{wrong} of {cells} cells against the sentence", wrong == 0)
 
 
+def against_kapralov_talwar(small: bool, folder: Path) -> dict[str, Finding]:
+    """Compare the bounds, and the errors at the least l of Corollary 2, at epsilon = 1."""
+    repeats, cells, apart = REPEATS[small] // 2, 0, 0.0
+    won = dict.fromkeys(SPECTRA, 0)
+    for d, zeta in product((4, 8, 16), (0.5, 0.25)):
+        log = math.log(d / zeta)
+        largest = 2 * d**3 / zeta**2 * log
+        gain = d**4 / zeta**6 / largest * 2 * log
+        apart = max(apart, abs(gain / (d / zeta**4) - 1))
+        cells += 1
+        for name, shape in SPECTRA.items():
+            ours, theirs = (
+                np.mean(_errors(method, largest * shape(d), 1.0, repeats))
+                for method in ("IT-U", "KT")
+            )
+            won[name] += int(ours < theirs)
+    return {
+        "kt-bounds": Finding(
+            f"the ratio without the logarithm is d/zeta^4 to within {apart:.0e}", apart < 1e-9
+        ),
+        "kt-gain": Finding(
+            "less error on "
+            + ", ".join(f"{count} of {cells} ({name})" for name, count in won.items()),
+            min(won.values()) == cells,
+        ),
+    }
+
+
 def lemmas(small: bool, folder: Path) -> dict[str, Finding]:
     """Measure the first results of section 3."""
     count = 300 if small else 3000
@@ -306,4 +334,5 @@ PARTS = (
     alone("corollary-2", corollary_2),
     alone("gaussian-crossover", crossover),
     alone("gaussian-bounds", gaussian_bounds),
+    against_kapralov_talwar,
 )

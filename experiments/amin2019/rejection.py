@@ -14,10 +14,13 @@ from amin2019 import published
 from amin2019.figure1 import EPSILONS
 from amin2019.tables import NAMES, Table, seed_of, table
 from claims import Finding
+from dpcov.papers.samplers.bingham import Bingham
 from dpcov.papers.samplers.frame import sequential_frame
+from slopes import Mean, log_slope
 
 FAILURE = 0.05
 REPEATS = 10
+TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -88,4 +91,23 @@ def _count(held: Table, epsilon: float, constants: str, repeats: int) -> Count:
     return Count(
         *(held.name, held.d, epsilon, constants),
         *(float(np.median(counts)), float(counts.mean()), int(counts.max())),
+    )
+
+
+def growth(small: bool, folder: Path) -> Finding:
+    """Fit the growth of the mean number of proposals with the number of coordinates."""
+    orders, draws = (10, 30, 100, 300, 1000), 200 if small else 2000
+    shapes = {"one large": lambda q: np.eye(q)[0], "linear": lambda q: 1 - np.arange(q) / q}
+    slopes = {}
+    for name, shape in shapes.items():
+        for concentration in (1e2, 1e4, 1e6):
+            means = []
+            for q in orders:
+                law, entropy = Bingham(concentration * shape(q)), seeds.entropy(q)
+                rate = float(np.exp(law.log_accept(law.propose(draws, entropy))).mean())
+                means.append(Mean(1 / rate, 0.0))
+            slopes[f"{name}, {concentration:g}"] = log_slope(orders, means).value
+    return Finding(
+        "exponents of d " + ", ".join(f"{slope:.2f} ({name})" for name, slope in slopes.items()),
+        max(slopes.values()) <= 0.5 + TOLERANCE,
     )

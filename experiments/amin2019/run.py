@@ -14,6 +14,7 @@ PARTS = (
     alone("in-epsilon", scaling.in_epsilon),
     alone("pure-rates", scaling.pure_rates),
     rejection.findings,
+    alone("rejections-growth", rejection.growth),
     regression.findings,
     verdicts.findings,
 )

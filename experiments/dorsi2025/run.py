@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claims import alone
-from dorsi2025 import gains, norms, privacy, sampling, small_samples
+from dorsi2025 import gains, lower_bound, norms, privacy, sampling, small_samples
 
 PARTS = (
     privacy.findings,
@@ -17,4 +17,5 @@ PARTS = (
     alone("theorem12-trace", small_samples.growth_in_trace),
     small_samples.bounded,
     gains.findings,
+    alone("lower-bound-other-p", lower_bound.other_orders),
 )

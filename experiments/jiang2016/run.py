@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claims import alone
-from jiang2016 import others, privacy, sensitivity, subspace, table1
+from jiang2016 import others, privacy, sensitivity, subspace, table1, times
 
 PARTS = (
     sensitivity.findings,
@@ -11,5 +11,7 @@ PARTS = (
     table1.findings,
     others.findings,
     alone("beats-pieces", others.against_kapralov_talwar),
+    alone("running-time", times.leading_directions),
+    alone("running-time-pieces", times.pieces),
     *(alone(name, theorem) for name, theorem in subspace.THEOREMS.items()),
 )

@@ -12,6 +12,7 @@ PARTS = (
     gaussians.findings,
     unbounded.cited,
     unbounded.steps,
+    unbounded.subspace_rows,
     unbounded.end_to_end,
     unbounded.table_1,
     unbounded.pure,

@@ -20,7 +20,6 @@ SYNTHETIC_FEATURES = 50
 SYNTHETIC_ROWS = 1000  # times r
 EDGE_SHARE = 0.05
 GENES = 100
-NAMES = (*(f"synthetic r = {r:g}" for r in (0.5, 1.0, 1.5)), "colon", "Parkinson's")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 EPSILONS = (0.5, 1.0, 1.5)
+NAMES = (*(f"synthetic r = {r:g}" for r in (0.5, 1.0, 1.5)), "colon", "Parkinson's")
 SPARSE, DIAGONAL = 0.003, 0.5  # rho: keeps 35 to 1,321 edges of the five tables, and none
 WISHART, LAPLACE = "Wishart (slides)", "Laplace 2d (slides)"
 WISHART_APPROXIMATE, GAUSSIAN = "Wishart m (slides)", "Gaussian (slides)"
@@ -34,5 +35,23 @@ PUBLISHED = {
     WISHART_APPROXIMATE: TABLE_2_WISHART,
     GAUSSIAN: TABLE_2_GAUSSIAN,
 }
+SULQ, OUTPUT = "SuLQ", "output, matrix Laplace"
+NOT_AVAILABLE = "NA"
 CLOSE = 0.1  # difference of relative errors at which a cell counts as reproduced
 PRINTED_SULQ = (0.7419, 0.7318, 0.7065)  # on Parkinson's, the only table that has any
+
+# The rows of Tables 1 and 2, by their names in the slides.
+ROWS = {
+    1: {"Wishart": WISHART, "Output": OUTPUT, "Laplace": LAPLACE},
+    2: {"Wishart": WISHART_APPROXIMATE, "SQLU": SULQ, "Gaussian": GAUSSIAN},
+}
+
+
+def printed(method: str, epsilon: float, table: str) -> float | str:
+    """Return a number as the slides print it, or NA."""
+    row, column = EPSILONS.index(epsilon), NAMES.index(table)
+    if method in PUBLISHED:
+        return PUBLISHED[method][row][column]
+    if method == SULQ and table == NAMES[-1]:
+        return PRINTED_SULQ[row]
+    return NOT_AVAILABLE

@@ -10,15 +10,14 @@ import numpy as np
 
 import plots
 import seeds
-from claims import Finding
+from claims import Finding, alone
 from jiang2016.privacy import REPLACED
-from wang2018 import privacy, sizes
-from wang2018.data import NAMES, Table, tables
+from wang2018 import colon, privacy, sizes
+from wang2018.data import Table, tables
 from wang2018.methods import (
     APPROXIMATE,
     APPROXIMATE_RELEASE,
     DELTA,
-    OUTPUT,
     PURE,
     PURE_RELEASE,
     moments,
@@ -34,10 +33,15 @@ from wang2018.printed import (
     EPSILONS,
     GAUSSIAN,
     LAPLACE,
+    NOT_AVAILABLE,
+    OUTPUT,
     PUBLISHED,
+    ROWS,
     SPARSE,
+    SULQ,
     WISHART,
     WISHART_APPROXIMATE,
+    printed,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +96,8 @@ class Measured:
         self.unsolvable.append(unsolvable(noisy, SPARSE))
 
     def error(self, table: str, epsilon: float, rho: float, method: str) -> float:
-        return float(np.mean(self.errors[table, epsilon, rho, method]))
+        """Return a mean error, or nan if the method was not run on the table."""
+        return float(np.mean(self.errors.get((table, epsilon, rho, method), np.nan)))
 
     def cells(self, rho: float | None = None) -> list[tuple[str, float, float]]:
         """Return the table, epsilon and rho of each cell."""
@@ -112,10 +117,9 @@ class Measured:
             published = [
                 (
                     self.error(table.name, epsilon, rho, method),
-                    PUBLISHED[method][row][NAMES.index(table.name)],
+                    printed(method, epsilon, table.name),
                 )
-                for row, epsilon in enumerate(EPSILONS)
-                if epsilon in self.epsilons
+                for epsilon in self.epsilons
                 for table in self.tables
             ]
             met.append(sum(abs(ours - theirs) <= CLOSE for ours, theirs in published))
@@ -140,6 +144,8 @@ def errors(small: bool, folder: Path) -> dict[str, Finding]:
     """Check the claims about errors in the tables."""
     measured = Measured(small=small)
     write_tables(measured, folder)
+    write_printed(measured, folder)
+    draw_printed(folder)
     write_edges(measured, folder)
     draw(measured, folder)
     return {**bounds(measured), **comparisons(measured)}
@@ -262,12 +268,10 @@ def write_tables(measured: Measured, folder: Path) -> None:
             writer = csv.writer(file)
             titles = [table.name for table in measured.tables]
             writer.writerow(["epsilon", "rho", "method", *titles])
-            for row, epsilon in enumerate(EPSILONS):
-                if epsilon not in measured.epsilons:
-                    continue
+            for epsilon in measured.epsilons:
                 for name in [name for name in names if name in PUBLISHED]:
-                    printed = [PUBLISHED[name][row][NAMES.index(title)] for title in titles]
-                    writer.writerow([epsilon, "?", f"{name}, printed", *printed])
+                    numbers = [printed(name, epsilon, title) for title in titles]
+                    writer.writerow([epsilon, "?", f"{name}, printed", *numbers])
                 for rho in (SPARSE, DIAGONAL):
                     for name in names:
                         errors = [measured.error(t, epsilon, rho, name) for t in titles]
@@ -282,8 +286,54 @@ def write_edges(measured: Measured, folder: Path) -> None:
         writer.writerow(["epsilon", "method", *titles])
         for epsilon in measured.epsilons:
             for name in [*PURE, PURE_RELEASE, *APPROXIMATE, APPROXIMATE_RELEASE, ISOTROPIC]:
-                scores = [np.mean(measured.agreement[title, epsilon, name]) for title in titles]
+                scores = [
+                    np.mean(measured.agreement.get((title, epsilon, name), np.nan))
+                    for title in titles
+                ]
                 writer.writerow([epsilon, name, *(f"{score:.3f}" for score in scores)])
+
+
+def write_printed(measured: Measured, folder: Path) -> None:
+    """Write each printed cell of the two tables as CSV, beside our errors at both rho."""
+    with (folder / "printed.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        heads = ["table", "name", "method", "epsilon", "data", "printed", "sparse", "diagonal"]
+        writer.writerow(heads)
+        for number, rows in ROWS.items():
+            for name, method in rows.items():
+                for epsilon in measured.epsilons:
+                    for table in (held.name for held in measured.tables):
+                        found = (
+                            measured.error(table, epsilon, rho, method)
+                            for rho in (SPARSE, DIAGONAL)
+                        )
+                        cell = [number, name, method, epsilon, table]
+                        number_printed = printed(method, epsilon, table)
+                        writer.writerow([*cell, number_printed, *(f"{e:.3g}" for e in found)])
+
+
+def draw_printed(folder: Path) -> None:
+    """Draw our errors against the printed errors of the same cells, by method."""
+    with (folder / "printed.csv").open(newline="") as file:
+        cells = [cell for cell in csv.DictReader(file) if cell["printed"] != NOT_AVAILABLE]
+    series: dict[str, Any] = {
+        f"{method}, rho = {rho:g}": (
+            [float(cell["printed"]) for cell in cells if cell["method"] == method],
+            [float(cell[column]) for cell in cells if cell["method"] == method],
+            None,
+        )
+        for method in (WISHART, LAPLACE, WISHART_APPROXIMATE, GAUSSIAN, SULQ)
+        for rho, column in ((SPARSE, "sparse"), (DIAGONAL, "diagonal"))
+    }
+    ends = (0.01, 200.0)
+    plots.lines(
+        folder / "printed.svg",
+        "Relative errors of the slides and ours, all tables and epsilons",
+        ("printed error", "our error"),
+        series,
+        guides={"equal": (ends, ends)},
+        joined=False,
+    )
 
 
 def draw(measured: Measured, folder: Path) -> None:
@@ -297,6 +347,7 @@ def draw(measured: Measured, folder: Path) -> None:
                 None,
             )
             for name in names
+            if not np.isnan(measured.error(table.name, measured.epsilons[0], SPARSE, name))
         }
         slug = "".join(c if c.isalnum() else "-" for c in table.name.lower())
         plots.lines(
@@ -308,4 +359,4 @@ def draw(measured: Measured, folder: Path) -> None:
         )
 
 
-PARTS = (theorems, errors, sizes.findings)
+PARTS = (theorems, errors, sizes.findings, alone("colon-own-size", colon.own_size))

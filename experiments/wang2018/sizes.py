@@ -13,7 +13,7 @@ from dpcov.denoise.projection import project
 from faults import factor
 from slopes import Mean, log_slope
 from wang2018.data import Table, parkinsons, scaled, tables
-from wang2018.methods import DELTA, SULQ, solve, unsolvable, wishart, with_noise
+from wang2018.methods import DELTA, solve, unsolvable, wishart, with_noise
 from wang2018.printed import (
     CLOSE,
     DIAGONAL,
@@ -22,6 +22,7 @@ from wang2018.printed import (
     PRINTED_SULQ,
     PUBLISHED,
     SPARSE,
+    SULQ,
     WISHART_APPROXIMATE,
 )
 
