@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import multiprocessing
 import os
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +55,8 @@ class Tool:
 
     def load(self, folder: Path) -> None:
         """Check the commit of the checkout and make its packages importable."""
+        sys.dont_write_bytecode = True  # the checkout stays as it is
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         checkout = folder / self.repository.partition("/")[2]
         found = git(checkout, "rev-parse", "HEAD")
         if found != self.commit:
@@ -95,21 +99,39 @@ def git(checkout: Path, *asked: str) -> str:
     return found.stdout.strip()
 
 
-def measured(folder: Path, quick: bool) -> Iterator[tuple[str, Figure]]:
-    """Yield each figure with the tool and its commit."""
-    sys.dont_write_bytecode = True  # the checkouts stay as they are
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    for tool in TOOLS:
-        tool.load(folder)
-    recorder, auditorium = map(importlib.import_module, ("recorder", "auditorium"))
+def of_recorder(folder: Path, quick: bool) -> list[Figure]:
+    """Return the figures of dp-recorder."""
+    RECORDER.load(folder)
     primitives = importlib.import_module("dp_recorder.auditing.audit_primitives")
-    for tool, figures in (
-        (RECORDER, recorder.measure(primitives, quick)),
-        (AUDITORIUM, auditorium.measure(recorder.ASKED, quick)),
-    ):
-        for figure in figures:
-            print(f"{figure.attack}: {figure.measured}: {figure.found}", flush=True)
-            yield f"{tool.repository} {tool.commit}", figure
+    return printed(importlib.import_module("recorder").measure(primitives, quick))
+
+
+def of_auditorium(folder: Path, quick: bool) -> list[Figure]:
+    """Return the figures of DP-Auditorium."""
+    AUDITORIUM.load(folder)
+    asked = importlib.import_module("recorder").ASKED
+    return printed(importlib.import_module("auditorium").measure(asked, quick))
+
+
+def printed(figures: Iterator[Figure]) -> list[Figure]:
+    """Print each figure as soon as it is known, and return all."""
+    kept = []
+    for figure in figures:
+        print(f"{figure.attack}: {figure.measured}: {figure.found}", flush=True)
+        kept.append(figure)
+    return kept
+
+
+def measured(folder: Path, quick: bool) -> list[dict[str, Any]]:
+    """Return all figures with the tool and its commit. Each tool has a process of its own."""
+    of = {RECORDER: of_recorder, AUDITORIUM: of_auditorium}
+    with ProcessPoolExecutor(len(of), multiprocessing.get_context("spawn")) as pool:
+        running = {tool: pool.submit(figures, folder, quick) for tool, figures in of.items()}
+        return [
+            {"tool": f"{tool.repository} {tool.commit}", **vars(figure)}
+            for tool, figures in running.items()
+            for figure in figures.result()
+        ]
 
 
 def main() -> int:
@@ -121,9 +143,10 @@ def main() -> int:
         names = " and ".join(f"{tool.repository} at {tool.commit[:8]}" for tool in TOOLS)
         print(f"The audit tools of others were left out. make trust AUDITORS=FOLDER runs {names}.")
         return 0
-    rows: list[dict[str, Any]] = [
-        {"tool": tool, **vars(figure)} for tool, figure in measured(asked.folder, asked.quick)
-    ]
+    folder = asked.folder.resolve()
+    for tool in TOOLS:
+        tool.load(folder)  # refuses another commit before anything runs
+    rows = measured(folder, asked.quick)
     show("Audit tools of others", rows)
     if not asked.quick:
         write("auditors.json", "make trust AUDITORS=FOLDER", rows)

@@ -64,9 +64,11 @@ ASKED: dict[str, tuple[dict[str, Any], ...]] = {
 }
 # Numbers of rows. In the small table, noise hides all answers of the pilot query.
 SIZES = (1, 2_000)
+# Largest number of neighbours of a large table.
+MAX_NEIGHBORS = 16
 # Kinds of noisy answers in a release.
 KINDS = {"count", "matrix", "norms", "pilot", "trace", "trace beside a matrix"}
-QUICK_STEP = 16  # every so many of the releases in the smaller version
+QUICK_STEP = 17  # every so many of the releases in the smaller version
 COLUMNS = 4
 # Name of a row of `adversaries.units` that is orthogonal to another row.
 FIRST_OF_PAIR = "first row of an orthogonal pair"
@@ -446,8 +448,17 @@ def recordings() -> Iterator[Recording]:
             yield Recording(name, budget, neighbors, setting, size)
 
 
-def pairs_of(tool: ModuleType, recording: Recording) -> Counter[str]:
+def pairs_of(tool: ModuleType, recording: Recording, most: int | None = None) -> Counter[str]:
     """Record a release, compare it with other tables and return what was compared.
+
+    Parameters
+    ----------
+    tool : module
+        Module `dp_recorder.auditing.audit_primitives`.
+    recording : Recording
+        Release and its tables.
+    most : int or None
+        Largest number of neighbours. None for all.
 
     Returns
     -------
@@ -469,11 +480,12 @@ def pairs_of(tool: ModuleType, recording: Recording) -> Counter[str]:
         except MechanismError:  # the mechanism refuses the schema, whatever the rows are
             return Counter()
         questions = auditor.questions
-    for other in others:
+    chosen = others[:: math.ceil(len(others) / (most or len(others)))]
+    for other in chosen:
         auditor.compare(other)
     auditor.run(far)
     kinds = {entry.params["kind"] for entry in auditor.auditor.log if entry.kind != "EQ"}
-    return Counter(dict.fromkeys(("pairs", *kinds), len(others) + 1))
+    return Counter(dict.fromkeys(("pairs", *kinds), len(chosen) + 1))
 
 
 # Figures
@@ -486,7 +498,8 @@ def measure(tool: ModuleType, quick: bool) -> Iterator[Figure]:
         compared, faults = Counter[str](), 0
         for recording in own:
             try:
-                compared += pairs_of(tool, recording)
+                most = None if recording.size == SIZES[0] else MAX_NEIGHBORS
+                compared += pairs_of(tool, recording, most)
             except Exception as error:  # the tool reports faults by errors of several kinds
                 print(f"{recording}: {error}", flush=True)
                 faults += 1
