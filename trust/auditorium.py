@@ -187,9 +187,8 @@ def measure(asked: dict[str, tuple[dict[str, Any], ...]], quick: bool) -> Iterat
     for name, budgets in asked.items():
         for options in budgets[: 1 if quick else None]:
             yield verdicts(name, options)
-    repetitions = 1 if quick else REPETITIONS
     for name in NAMES:
-        yield power(name, repetitions)
+        yield power(name)
         yield control(name)
 
 
@@ -211,15 +210,15 @@ def verdicts(name: str, options: dict[str, Any]) -> Figure:
     return Figure(ATTACK, measured, "none rejects", ", ".join(rejecting) or "none", not rejecting)
 
 
-def power(name: str, repetitions: int) -> Figure:
+def power(name: str) -> Figure:
     """Return how often a test finds half of the noise, in one number and in all entries."""
     claim, found = PureDP(1.0), Counter[str]()
-    for seed in range(repetitions):
+    for seed in range(REPETITIONS):
         one, other = with_less_noise(RUNS, 2 * seed)
         found["one number"] += rejects(tester(name, claim), one[:, 0, :1], other[:, 0, :1])
         if name != "histogram":  # it takes one number
             found["all entries"] += rejects(tester(name, claim), entries(one), entries(other))
-    shown = ", ".join(f"{form}: {count} of {repetitions}" for form, count in found.items())
+    shown = ", ".join(f"{form}: {count} of {REPETITIONS}" for form, count in found.items())
     measured = f"{name}, epsilon 1, half of the noise: {RUNS:,} runs on both tables"
     return Figure(POWER, measured, "measured", shown, ok=True)
 

@@ -68,7 +68,7 @@ SIZES = (1, 2_000)
 MAX_NEIGHBORS = 16
 # Kinds of noisy answers in a release.
 KINDS = {"count", "matrix", "norms", "pilot", "trace", "trace beside a matrix"}
-QUICK_STEP = 17  # every so many of the releases in the smaller version
+QUICK_STEP = 5  # every so many of the releases in the smaller version
 COLUMNS = 4
 # Name of a row of `adversaries.units` that is orthogonal to another row.
 FIRST_OF_PAIR = "first row of an orthogonal pair"
@@ -341,6 +341,7 @@ class Auditor:
     def __init__(self, tool: ModuleType, asked: dict[str, Any]) -> None:
         self.tool, self.asked, self.auditor = tool, asked, tool.Auditor()
         self.questions: list[Question] = []
+        self.budget: Budget | None = None
 
     def run(self, table: Any) -> None:
         """Make the release of a table. The first run records and the other runs repeat."""
@@ -355,16 +356,15 @@ class Auditor:
             self.tool.ensure_equality(release_file=json.dumps(document, sort_keys=True))
         if self.questions:
             assert self.auditor._cursor == len(self.auditor.log), "the other run has fewer steps"
-        else:
-            self.require_claim(made.guarantee.budget)
         self.questions = self.questions or run.questions
+        self.budget = made.guarantee.budget
 
-    def require_claim(self, budget: Budget) -> None:
-        """Raise an error if the composed losses exceed the claim."""
+    def require_claim(self) -> None:
+        """Raise an error if the composed losses of the recorded release exceed its claim."""
         lost = [entry.pld_trusted is not None for entry in self.auditor.log if entry.kind != "EQ"]
         assert all(lost), "the losses of a round are unknown"
         self.auditor.compute_overall_pld()
-        match budget:
+        match self.budget:
             case PureDP(epsilon):
                 delta = 0.0
             case ApproxDP(epsilon, delta):
@@ -480,6 +480,7 @@ def pairs_of(tool: ModuleType, recording: Recording, most: int | None = None) ->
         except MechanismError:  # the mechanism refuses the schema, whatever the rows are
             return Counter()
         questions = auditor.questions
+    auditor.require_claim()
     chosen = others[:: math.ceil(len(others) / (most or len(others)))]
     for other in chosen:
         auditor.compare(other)
