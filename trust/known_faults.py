@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -50,11 +50,11 @@ class Fault:
         Function that returns a context in which the fault is planted.
     test : str
         Test of dpcov that fails with the fault, as ``file::name``.
-    arguments : tuple
-        Arguments of the test.
+    arguments : callable
+        Function from the module of the test to the arguments of the test.
     release : tuple or None
-        Mechanism, relation, schema and number of rows of a release with the fault. None if no
-        release depends on the faulty code.
+        A release that shows the fault: mechanism, options, relation, name of the schema in
+        `dpcov.api.auditing.adversaries.settings` and number of rows. None if no release shows it.
 
     """
 
@@ -198,34 +198,23 @@ def no_noise() -> AbstractContextManager[Any]:
     return patch.object(standardized, "laplace_laws", vanishing)
 
 
-def exact_branch() -> AbstractContextManager[Any]:
-    """Plant a branch that an exact answer chooses."""
-    chosen = standardized.Calibration.path
+@contextmanager
+def exact_branch() -> Iterator[None]:
+    """Plant a branch that the exact number of rows chooses."""
+    look, path = standardized.look, standardized.Calibration.path
+    kept: dict[str, float] = {}
 
-    def exact(laws: Any, seen: Any, p: int) -> Any:
-        return chosen(laws, replace(seen, count=EXACT["rows"]), p)
-
-    look = standardized.look
-
-    def kept(moment: Any, *asked: Any) -> Any:
-        EXACT["rows"] = float(max(1, moment.unit_count))
+    def seen(moment: Any, *asked: Any) -> Any:
+        kept["rows"] = float(max(1, moment.unit_count))
         return look(moment, *asked)
 
-    return together(
-        patch.object(standardized.Calibration, "path", exact),
-        patch.object(standardized, "look", kept),
-    )
+    def chosen(laws: Any, spread: Any, p: int) -> Any:
+        return path(laws, replace(spread, count=kept["rows"]), p)
 
-
-EXACT: dict[str, float] = {}  # where a plant finds an exact answer
-
-
-@contextmanager
-def together(*plants: AbstractContextManager[Any]) -> Iterator[None]:
-    """Plant several changes."""
-    with ExitStack() as stack:
-        for plant in plants:
-            stack.enter_context(plant)
+    with (
+        patch.object(standardized, "look", seen),
+        patch.object(standardized.Calibration, "path", chosen),
+    ):
         yield
 
 
@@ -255,7 +244,7 @@ PURE, CONCENTRATED = {"epsilon": 1.0}, {"rho": 0.5}
 FAULTS = (
     Fault(
         "The number of rows, which is private, is treated as public.",
-        "The pilot query takes the exact number of rows.",
+        "The pilot query uses the exact number of rows.",
         number_of_rows,
         "test_coupling.py::test_moved_draws_give_another_table_the_same_release",
         lambda tests: (two_tables(),),
@@ -279,7 +268,7 @@ FAULTS = (
     ),
     Fault(
         "Rows are clipped, but the sum contains the rows before the clipping.",
-        "No row is shortened to the clipping radius.",
+        "No row is clipped at the radius.",
         unclipped_rows,
         "test_release_units.py::test_rows_longer_than_the_radius_are_shortened_to_it",
         lambda tests: (),
@@ -363,5 +352,5 @@ FAULTS = (
 def two_tables() -> Pair:
     """Return two tables with very different numbers of rows."""
     of = coupling.schema("numbers")
-    one, other = coupling.table(of, "spread", 2_000, 0), coupling.table(of, "few", 2_000, 1)
-    return Pair("2,000 and 200 rows", one, other, {"schema": of, **CONCENTRATED})
+    one, other = coupling.table(of, "spread", 600, 0), coupling.table(of, "few", 600, 1)
+    return Pair("600 and 60 rows", one, other, {"schema": of, **CONCENTRATED})
