@@ -127,8 +127,8 @@ def rejects(test: Any, one: Matrix, other: Matrix) -> bool:
 
 def released(asked: dict[str, Any], rows: Matrix, count: int) -> Matrix:
     """Return noisy second moments of releases of a table, shape (count, d, d)."""
-    made = (dpcov.release(rows, lower=-1.0, upper=1.0, threads=1, **asked) for _ in range(count))
-    return np.array([one.noisy() for one in made])
+    asked = {"lower": -1.0, "upper": 1.0, "threads": 1, "denoise": "none"} | asked
+    return np.array([dpcov.release(rows, **asked).noisy() for _ in range(count)])
 
 
 def numbers(one: Matrix, other: Matrix, row: Matrix) -> tuple[Matrix, Matrix]:

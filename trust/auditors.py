@@ -1,6 +1,6 @@
 """Run the audit tools of others on dpcov: `make trust AUDITORS=FOLDER`.
 
-    python trust/auditors.py FOLDER [--quick]
+    python trust/auditors.py FOLDER [dp-recorder] [dp-auditorium] [--quick]
 
 The folder contains checkouts of the repositories in TOOLS, and what they import in `packages`:
 
@@ -19,9 +19,10 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from results import show, write
 
@@ -99,60 +100,51 @@ def git(checkout: Path, *asked: str) -> str:
     return found.stdout.strip()
 
 
-def of_recorder(folder: Path, quick: bool) -> list[Figure]:
-    """Return the figures of dp-recorder."""
-    RECORDER.load(folder)
+def of_recorder(quick: bool) -> Iterator[Figure]:
+    """Yield the figures of dp-recorder."""
     primitives = importlib.import_module("dp_recorder.auditing.audit_primitives")
-    return printed(importlib.import_module("recorder").measure(primitives, quick))
+    yield from importlib.import_module("recorder").measure(primitives, quick)
 
 
-def of_auditorium(folder: Path, quick: bool) -> list[Figure]:
-    """Return the figures of DP-Auditorium."""
-    AUDITORIUM.load(folder)
+def of_auditorium(quick: bool) -> Iterator[Figure]:
+    """Yield the figures of DP-Auditorium."""
     asked = importlib.import_module("recorder").ASKED
-    return printed(importlib.import_module("auditorium").measure(asked, quick))
+    yield from importlib.import_module("auditorium").measure(asked, quick)
 
 
-def printed(figures: Iterator[Figure]) -> list[Figure]:
-    """Print each figure as soon as it is known, and return all."""
-    kept = []
-    for figure in figures:
+MEASURES = {"dp-recorder": (RECORDER, of_recorder), "dp-auditorium": (AUDITORIUM, of_auditorium)}
+
+
+def run(name: str, folder: Path, quick: bool) -> bool:
+    """Run a tool, keep its figures with its commit, and return True if all are as required."""
+    tool, measure = MEASURES[name]
+    tool.load(folder)
+    rows = []
+    for figure in measure(quick):
         print(f"{figure.attack}: {figure.measured}: {figure.found}", flush=True)
-        kept.append(figure)
-    return kept
-
-
-def measured(folder: Path, quick: bool) -> list[dict[str, Any]]:
-    """Return all figures with the tool and its commit. Each tool has a process of its own."""
-    of = {RECORDER: of_recorder, AUDITORIUM: of_auditorium}
-    with ProcessPoolExecutor(len(of), multiprocessing.get_context("spawn")) as pool:
-        running = {tool: pool.submit(figures, folder, quick) for tool, figures in of.items()}
-        return [
-            {"tool": f"{tool.repository} {tool.commit}", **vars(figure)}
-            for tool, figures in running.items()
-            for figure in figures.result()
-        ]
+        rows.append({"tool": f"{tool.repository} {tool.commit}", **vars(figure)})
+    show(name, rows)
+    command = "python trust/auditors.py FOLDER --quick" if quick else "make trust AUDITORS=FOLDER"
+    write(f"{name}.json", command, rows)
+    return all(row["ok"] for row in rows)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, help="checkouts of the tools")
+    parser.add_argument("names", nargs="*", help=f"which of {', '.join(MEASURES)}; default, both")
     parser.add_argument("--quick", action="store_true", help="a smaller version")
     asked = parser.parse_args()
     if asked.folder is None:
         names = " and ".join(f"{tool.repository} at {tool.commit[:8]}" for tool in TOOLS)
         print(f"The audit tools of others were left out. make trust AUDITORS=FOLDER runs {names}.")
         return 0
-    folder = asked.folder.resolve()
-    for tool in TOOLS:
-        tool.load(folder)  # refuses another commit before anything runs
-    rows = measured(folder, asked.quick)
-    show("Audit tools of others", rows)
-    command = (
-        "python trust/auditors.py FOLDER --quick" if asked.quick else "make trust AUDITORS=FOLDER"
-    )
-    write("auditors.json", command, rows)
-    return int(not all(row["ok"] for row in rows))
+    names = asked.names or list(MEASURES)
+    for name in names:
+        MEASURES[name][0].load(asked.folder.resolve())  # refuses another commit before any run
+    with ProcessPoolExecutor(len(names), multiprocessing.get_context("spawn")) as pool:
+        work = partial(run, folder=asked.folder.resolve(), quick=asked.quick)
+        return int(not all(list(pool.map(work, names))))
 
 
 if __name__ == "__main__":
