@@ -43,8 +43,8 @@ from dpcov.analysis.intervals import (
 from dpcov.analysis.ols import ols
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
+from dpcov.published.clipping import ClippingBias
 from dpcov.published.kinds import NoisyMatrix
-from dpcov.published.norm_histogram import ClippingBias
 from results import Kept, show
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting.pld import common, privacy_loss_distribution
 
@@ -27,6 +27,24 @@ from dpcov.rows.pilot_sensitivity import pilot_sensitivities
 GRID = 2.0**-12  # width of the grid of privacy losses
 STEP = 2.0**-6  # pure epsilons are multiples, so that they lie on the grid
 MECHANISMS = (Gaussian(), Gaussian(radius="private"), BY_COLUMN, BY_DIRECTION)
+
+
+class Part(NamedTuple):
+    """Part of a release with its noise, and how much one privacy unit can change the part.
+
+    Parameters
+    ----------
+    law : ScalarLaw or MatrixLaw
+        Noise distribution.
+
+    absolute, squared : Fraction
+        Largest change in the norm of Laplace noise (l1 or nuclear), and in the squared l2 norm.
+
+    """
+
+    law: Any
+    absolute: Fraction
+    squared: Fraction
 
 
 @dataclass(frozen=True)
@@ -52,35 +70,44 @@ def calibrated(mechanism: Any, lattice: Lattice, budget: Budget, relation: Neigh
     return count.calibrated(mechanism, lattice, budget, relation, 1, with_mu=True)
 
 
-def rounds(laws: WithCount, lattice: Lattice, path: int = 0) -> Iterator[tuple[Fraction, Fraction]]:
-    """Yield the squared sensitivity and the drawn variance of each round, on one branch."""
+def parts(laws: WithCount, lattice: Lattice, path: int = 0) -> Iterator[Part]:
+    """Yield each part that a release publishes on one branch."""
     relation, rows = laws.guarantee.neighbors, Fraction(lattice.unit.max_rows)
     if laws.count is not None:
-        yield rows**2, laws.count.variance
+        yield Part(laws.count, rows, rows**2)
     made: Any = laws.laws
     if isinstance(made, additive.Calibration):
-        yield from _matrix_rounds(made, lattice, relation)
+        yield from _parts_of_matrix(made, lattice, relation)
         return
-    l2_squared, _ = pilot_sensitivities(lattice, relation)
-    yield Fraction(l2_squared), made.look.variance
-    yield relation.sides * rows**2, made.counts.variance
+    squared, absolute = pilot_sensitivities(lattice, relation)
+    yield Part(made.look, Fraction(absolute), Fraction(squared))
+    yield Part(made.counts, relation.sides * rows, relation.sides * rows**2)
     branch = made.paths[path % len(made.paths)]
-    for part in (branch.directions, branch.final):
-        if part is not None:
-            yield from _matrix_rounds(part, lattice.relative(), relation)
+    for round_ in (branch.directions, branch.final):
+        if round_ is not None:
+            yield from _parts_of_matrix(round_, lattice.relative(), relation)
 
 
-def _matrix_rounds(
+def _parts_of_matrix(
     made: additive.Calibration, lattice: Lattice, relation: Neighbors
-) -> Iterator[tuple[Fraction, Fraction]]:
+) -> Iterator[Part]:
     at = lattice if made.counts is None else lattice.relative()
-    matrix: Any = made.matrix  # Gaussian noise has a variance
-    yield Fraction(at.frobenius_squared(relation)), matrix.variance
+    bound = Fraction(at.unit_bound)
+    yield Part(
+        made.matrix, Fraction(at.nuclear(relation)), Fraction(at.frobenius_squared(relation))
+    )
     # Under replace-one the bound for the matrix covers the trace, whose noise is the same.
     if made.trace is not None and relation == Neighbors.ADD_REMOVE:
-        yield Fraction(at.unit_bound) ** 2, made.trace.variance
+        yield Part(made.trace, bound, bound**2)
     if made.counts is not None:
-        yield relation.sides * Fraction(at.unit.max_rows) ** 2, made.counts.variance
+        rows = Fraction(at.unit.max_rows)
+        yield Part(made.counts, relation.sides * rows, relation.sides * rows**2)
+
+
+def rounds(laws: WithCount, lattice: Lattice, path: int = 0) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield the squared sensitivity and the drawn variance of each part with Gaussian noise."""
+    for part in parts(laws, lattice, path):
+        yield part.squared, part.law.variance
 
 
 def drawn(laws: WithCount, lattice: Lattice, path: int = 0) -> Drawn:

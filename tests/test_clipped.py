@@ -6,15 +6,17 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpcov
 from dpcov.estimate.errors import ClippingErrors
-from dpcov.published.norm_histogram import (
+from dpcov.published.clipping import (
     COLUMN_LOSS_RELATIVE_SD,
     MAX_HIDDEN_VARIANCE_FRACTION,
     MAX_HIDDEN_VARIANCE_PROBABILITY,
     ClippingBias,
+    simulated_loss,
 )
 from rounds_for_tests import changed
 
@@ -64,8 +66,7 @@ def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
 def test_the_mean_s_part_of_a_moment_is_taken_out_wherever_the_mean_is(last: float) -> None:
     sums = np.array([1.0, 2.0, last, 1.0])
     whole = np.outer(sums, sums) + np.diag([3.0, 2.0, 1.0, 0.0])
-    found = ClippingBias(released(), whole).expected()
-    assert found / np.trace(found) == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6, 0]))
+    assert ClippingBias(released(), whole).shape == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6]))
 
 
 def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
@@ -86,8 +87,7 @@ def test_of_no_rows_there_is_no_mean(corner: float) -> None:
 
 def test_directions_below_0_get_nothing() -> None:
     whole = np.diag([2.0, 1.0, -1.0, 5.0])
-    found = ClippingBias(released(), whole).expected()
-    assert np.diag(found)[:P] / np.trace(found) == pytest.approx([2 / 3, 1 / 3, 0])
+    assert np.diag(ClippingBias(released(), whole).shape) == pytest.approx([2 / 3, 1 / 3, 0])
 
 
 @pytest.mark.parametrize("corner", [-9.0, 0.0, 9.0])
@@ -240,3 +240,52 @@ def test_without_counts_by_length_nothing_is_drawn() -> None:
         assert not drawn.any()
         assert drawn.shape == (P + 1, P + 1)
     assert np.array_equal(clip.variances(np.eye(P)[:, :2]), np.zeros((2, 2)))
+
+
+def rare_level(n: int = 20_000) -> tuple[dpcov.Release, np.ndarray]:
+    """Return a release of two numbers and a level of 2% of the rows, and what clipping removed."""
+    generator = np.random.default_rng(7)
+    level = np.where(generator.random(n) < 0.02, "rare", "usual")
+    numbers = generator.normal(0, 1, (n, 2)).clip(-8, 8)
+    table = pa.table({"x": numbers[:, 0], "y": numbers[:, 1], "level": level})
+    number = {"kind": "number", "lower": -8, "upper": 8, "missing": "none"}
+    columns = {
+        "x": number,
+        "y": number,
+        "level": {"kind": "categorical", "levels": ["usual", "rare"], "missing": "none"},
+    }
+    schema = dpcov.Schema.parse({"version": 3, "columns": columns})
+    made = dpcov.release(table, schema=schema, rho=0.5, mechanism="standardized", seed=3)
+    made = changed(made, lattice=replace(made.lattice, radius=made.lattice.radius * 0.5))
+    rows = np.column_stack([numbers / 8, level == "usual", level == "rare"])
+    if made.center is not None:
+        rows = rows - made.center
+    assert made.linear_map is not None
+    rows = rows @ made.linear_map.T
+    kept = np.minimum(1.0, made.lattice.radius / np.linalg.norm(rows, axis=1))
+    return made, (rows * (1 - kept**2)[:, None]).T @ rows
+
+
+def test_simulated_rows_lose_along_a_rare_level_as_the_rows_do() -> None:
+    made, lost = rare_level()
+    clip = ClippingBias(made, moment(made))
+    found = simulated_loss(made, moment(made))
+    assert found is not None
+    p, total = len(lost), float(np.trace(lost))
+    shape = found.moment[:p, :p] / found.squared_norm
+    assert np.linalg.norm(shape - lost / total) < 0.15
+    assert np.linalg.norm(clip.shape - lost / total) > 0.3  # a control: the shape of the moment
+
+
+@pytest.mark.parametrize("size", [0.0, -1.0, np.inf, np.nan])
+def test_an_impossible_moment_simulates_no_rows(size: float) -> None:
+    assert simulated_loss(released(), np.full((P + 1, P + 1), size)) is None
+
+
+def test_simulated_rows_lose_at_most_the_estimated_loss() -> None:
+    made, _ = rare_level()
+    whole = moment(made)
+    clip = ClippingBias(made, whole)
+    assert 0 < clip.simulated_squared_norm <= clip.squared_norm.estimate
+    assert np.trace(clip.expected()) == pytest.approx(clip.squared_norm.estimate)
+    assert ClippingBias(changed(made, lengths=None), whole).simulated_squared_norm == 0

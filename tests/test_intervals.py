@@ -17,7 +17,7 @@ from dpcov.analysis.ols import ols
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
-from dpcov.estimate.errors import pseudo_rows
+from dpcov.published.pseudo_rows import pseudo_rows
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from rounds_for_tests import changed

@@ -15,8 +15,8 @@ from dpcov.api.plans.simulated import Assumptions, SimulatedTable
 from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
-from dpcov.estimate.errors import pseudo_rows
 from dpcov.mechanisms import mechanism_named
+from dpcov.published.pseudo_rows import pseudo_rows
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_source

@@ -365,6 +365,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_norm_histogram.py",
         "tests/test_clipped.py",
     ),
+    "src/dpcov/published/clipping.py": ("tests/test_clipped.py", "tests/test_norm_histogram.py"),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/stored.py": ("tests/test_formats.py", "tests/test_stata.py"),
     **dict.fromkeys(

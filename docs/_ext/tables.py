@@ -17,6 +17,7 @@ from functools import partial
 from itertools import compress, groupby, product
 from operator import not_
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -148,6 +149,37 @@ def accuracy() -> str:
         lines.append(
             [name, *(f"{cell['error_mean']:.3g}" for cell in own), f"{own[0]['zero']:.3g}"]
         )
+    return _table(lines)
+
+
+def slack() -> str:
+    """Return the loss that the rounds of the default spend, divided by the stated loss."""
+    cells = json.loads((SNAPSHOTS / "slack.json").read_text())["rows"]
+    relations = list(dict.fromkeys(cell["neighbors"] for cell in cells))
+    lines = [["budget", *relations]]
+    for budget in dict.fromkeys(cell["asked"] for cell in cells):
+        own = [cell for cell in cells if cell["asked"] == budget]
+        found = []
+        for relation in relations:
+            here = [cell for cell in own if cell["neighbors"] == relation]
+            ends = min(c["at least"] for c in here), max(c["at most"] for c in here)
+            found.append(" to ".join(dict.fromkeys(f"{end:.3f}" for end in ends)))
+        lines.append([budget, *found])
+    return _table(lines)
+
+
+def nuclear() -> str:
+    """Return the costs and the errors of nuclear Laplace noise, beside matrix Laplace noise."""
+    cells = json.loads((SNAPSHOTS / "nuclear.json").read_text())["rows"]
+    kinds = {"matrix-laplace": "{:.5f} s", "nuclear-laplace": "{:.4f} s"}
+    lines = [["order", *kinds, "noise", "errors"]]
+    ratios = [cell["ratio of the errors"] for cell in cells if cell["ratio of the errors"]]
+    for cell in cells:
+        times = [form.format(cell[f"seconds of a draw, {kind}"]) for kind, form in kinds.items()]
+        noise, errors = cell["ratio of the noises"], cell["ratio of the errors"]
+        shown = "" if errors is None else f"{errors:.2f}"
+        lines.append([str(cell["order"]), *times, f"{noise:.2f}", shown])
+    lines.append(["geometric mean", "", "", "", f"{geometric_mean(ratios):.3f}"])
     return _table(lines)
 
 
@@ -393,6 +425,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "features": features,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,
+    "nuclear": nuclear,
+    "slack": slack,
     "measurements": measurements,
     "mechanism-classes": mechanism_classes,
     "paper-classes": paper_classes,

@@ -39,9 +39,10 @@ from dpcov.core.show.table import (
     triangle,
 )
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate, dependent, positive
+from dpcov.estimate import Estimate, dependent
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
+from dpcov.published.pseudo_rows import positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

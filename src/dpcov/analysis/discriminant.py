@@ -23,7 +23,8 @@ from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, MAX_FIGURE_COLUMNS, Table
 from dpcov.errors import ReleaseError
-from dpcov.estimate import Estimate, positive
+from dpcov.estimate import Estimate
+from dpcov.published.pseudo_rows import positive
 from dpcov.releases.dates import shown
 
 if TYPE_CHECKING:

@@ -18,13 +18,15 @@ from dpcov.denoise.structure import coherent_moments, positions_by_column
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.releases.carried import stamped
+from dpcov.rows.cells import values_of
 from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric, Schema
+from dpcov.rows.written import OTHER_TEXT, TextFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
 COPULA = "copula of synthetic rows"  # name in `Release.memory`
@@ -34,6 +36,12 @@ UNREACHED = (
     "Synthetic rows cannot have all released correlations. The correlations of these pairs "
     f"differ by more than {MAX_ERROR}: {{pairs}}."
 )
+ALTERED = (
+    "In a CSV file, these categories begin with an apostrophe, because a spreadsheet could compute "
+    "them: {levels}. dpcov reads them as undeclared, so write a .parquet file for dpcov."
+)
+# Step away from a missing-value code, in half-ranges, and the largest number of steps.
+CODE_STEP, MAX_CODE_STEPS = 1e-9, 20
 MAX_ROUNDING_ERROR = 1e-6  # Largest rounding error of a whole number.
 
 
@@ -94,7 +102,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     A flag with `missing` = ``midpoint`` has the released mean and no nulls, so its variance can be
     larger than the released variance. Derived columns are computed from their parents, so their
     means follow from the moments of the parents. If the levels of a column are not texts,
-    undeclared levels are null.
+    undeclared levels are null. No number is a missing-value code.
 
     Examples
     --------
@@ -106,14 +114,25 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     (100, 2)
 
     """
+    return _sampled(release, n, seed)[0]
+
+
+def _sampled(
+    release: Release, n: int, seed: int | None
+) -> tuple[pa.Table, dict[str, Booleans] | None]:
+    """Return synthetic rows, and True for each undeclared category, by column.
+
+    The second result is None if the columns of the rows are not the columns of the schema.
+    """
     check("n", n, Count, ReleaseError)
     Estimate.required(release)
     generator = np.random.default_rng(seed)
     # Ranks among few rows cannot show a dependence, so at least MIN_DRAWN_ROWS are drawn.
     rows = _copula(release).draw(max(n, MIN_DRAWN_ROWS), len(release.columns), generator)[:n]
-    if release.schema.person_means:
-        return stamped(release, _mean_table(release.schema, rows))
-    return stamped(release, _table(release.schema, rows, generator))
+    schema = release.schema
+    if schema.person_means:
+        return stamped(release, _mean_table(schema, rows)), None
+    return stamped(release, _table(schema, rows, generator)), _undeclared(schema, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,21 +141,27 @@ class Rows(Result):
 
     rows: pa.Table
     unreached: tuple[tuple[str, str], ...]
+    file: TextFile | None  # None if the columns are not the columns of the schema
     has_sentences = False
 
     def notes(self) -> list[str]:
+        altered = () if self.file is None else self.file.altered
+        notes = [ALTERED.format(levels=", ".join(altered))] if altered else []
         if not self.unreached:
-            return []
+            return notes
         pairs = [f"{a} and {b}" for a, b in self.unreached[:MAX_NAMED_PAIRS]]
         left = len(self.unreached) - len(pairs)
         more = [f"{left} more pairs"] if left > 0 else []
-        return [UNREACHED.format(pairs="; ".join(pairs + more))]
+        return [*notes, UNREACHED.format(pairs="; ".join(pairs + more))]
 
     def arrow(self) -> pa.Table:
         return self.rows
 
     def csv(self) -> str:
-        return csv_body(self.rows)
+        return csv_body(self.rows) if self.file is None else self.file.text()
+
+    def text_file(self) -> TextFile | None:
+        return self.file
 
     def document(self) -> dict[str, Any]:
         rows = self.rows.to_pylist()
@@ -170,8 +195,10 @@ def rows(release: Release, n: int, seed: int | None = None) -> Rows:
         Synthetic rows.
 
     """
-    drawn, names = sample(release, n, seed), release.columns
-    return Rows(drawn, tuple((names[a], names[b]) for a, b in _copula(release).unreached))
+    (drawn, others), names = _sampled(release, n, seed), release.columns
+    file = None if others is None else TextFile.of(release.schema, drawn, others)
+    unreached = tuple((names[a], names[b]) for a, b in _copula(release).unreached)
+    return Rows(drawn, unreached, file)
 
 
 def _copula(release: Release) -> Copula:
@@ -233,9 +260,7 @@ def _table(schema: Schema, rows: Matrix, generator: np.random.Generator) -> pa.T
     """Convert (m, p) encoded rows to a table, and compute its derived columns."""
     import pyarrow as pa
 
-    places: dict[str, list[int]] = {}
-    for position, feature in enumerate(schema.variables):
-        places.setdefault(feature.column, []).append(position)
+    places = _places(schema)
     values: dict[str, Matrix] = {}
     arrays: dict[str, pa.Array] = {}
     for name, column in schema.encoded_columns.items():
@@ -246,12 +271,40 @@ def _table(schema: Schema, rows: Matrix, generator: np.random.Generator) -> pa.T
         if isinstance(column, Derived):
             values[name] = column.formula.of(*(values[one] for one in column.formula.parents))
         else:
-            values[name] = _numbers(column, own, generator)
+            values[name] = _numbers(column, own, generator, schema.missing)
         arrays[name] = _cells(column, values[name])
     return pa.table(arrays)
 
 
-def _numbers(column: Numeric, encoded: Matrix, generator: np.random.Generator) -> Matrix:
+def _places(schema: Schema) -> dict[str, list[int]]:
+    """Return the positions of each column in an encoded row."""
+    places: dict[str, list[int]] = {}
+    for position, feature in enumerate(schema.variables):
+        places.setdefault(feature.column, []).append(position)
+    return places
+
+
+def _undeclared(schema: Schema, rows: Matrix) -> dict[str, Booleans]:
+    """Return True for each drawn category that is not declared, by column.
+
+    A text file can distinguish these cells from missing cells. A table cannot always do so.
+    """
+    found: dict[str, Booleans] = {}
+    for name, at in _places(schema).items():
+        column = schema.encoded_columns[name]
+        if isinstance(column, Categorical) and (column.other or column.missing == "level"):
+            own = rows[:, at]
+            found[name] = np.zeros(len(own), bool)
+            if column.other:
+                found[name] |= own[:, len(column.levels)] > 0
+            if column.missing == "level":
+                found[name] |= ~own.any(axis=1)
+    return found
+
+
+def _numbers(
+    column: Numeric, encoded: Matrix, generator: np.random.Generator, missing: tuple[str, ...]
+) -> Matrix:
     """Convert encoded features, shape (m, 1) or (m, 2), to values with NaN for missing cells."""
     numbers = column.midpoint + column.half_range * encoded[:, 0]
     if column.reading in ("whole", "flag", "day"):
@@ -259,9 +312,33 @@ def _numbers(column: Numeric, encoded: Matrix, generator: np.random.Generator) -
         # A column with very many whole numbers has a distribution that is not whole.
         exact = np.abs(numbers - nearest) < MAX_ROUNDING_ERROR
         numbers = np.where(exact, nearest, np.floor(numbers + generator.random(len(numbers))))
-    numbers = np.clip(numbers, column.lower, column.upper)
+    numbers = _unlike_codes(column, np.clip(numbers, *_ends(column)), missing)
     if encoded.shape[1] > 1:
         numbers = np.where(encoded[:, 1] > 0, np.nan, numbers)
+    return numbers
+
+
+def _ends(column: Numeric) -> tuple[float, float]:
+    """Return the least and the largest number of a column: whole numbers if its kind is whole."""
+    ends = float(np.ceil(column.lower)), float(np.floor(column.upper))
+    is_whole = column.reading in ("whole", "day") and ends[0] <= ends[1]
+    return ends if is_whole else (column.lower, column.upper)
+
+
+def _unlike_codes(column: Numeric, numbers: Matrix, missing: tuple[str, ...]) -> Matrix:
+    """Move numbers that dpcov would read as missing towards the midpoint of the bounds.
+
+    Such a number is a missing-value code within the bounds.
+    """
+    if column.reading == "flag":
+        return numbers
+    step = CODE_STEP * column.half_range if column.reading == "number" else 1.0
+    steps = np.where(numbers > column.midpoint, -step, step)
+    for _ in range(MAX_CODE_STEPS):
+        is_code = np.isnan(values_of(_cells(column, numbers), column, missing))
+        if not is_code.any():
+            break
+        numbers = np.where(is_code, numbers + steps, numbers)
     return numbers
 
 
@@ -294,7 +371,7 @@ def _levels(column: Categorical, indicators: Matrix) -> pa.Array:
     cells = [str(level) if texts else level for level in column.levels]
     values: list[bool | int | float | str | None] = list(cells)
     if column.other:
-        values.append("(other)" if texts else None)
+        values.append(OTHER_TEXT if texts else None)
     if column.missing == "level":
         values.append(None)
     values.append(None)  # a row without an indicator

@@ -45,6 +45,9 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "force": (options.Force, False),
     "quiet": (options.Quiet, False),
 }
+NOT_UTF8_NOTE = (
+    "The output is UTF-8, but the schema declares {}. Use --out to write a file in this encoding."
+)
 EXAMPLE_RELEASE = "people.release.json"
 ANALYSES_PANEL = "Analyses of a release"
 
@@ -206,7 +209,8 @@ def write(
         done = "The tables are written"
     else:
         table = found.arrow()
-        write_table(release, table, out, force=force, inputs=files, others=others)
+        file = found.text_file()
+        write_table(release, table, out, force=force, inputs=files, others=others, file=file)
         done = f"{table.num_rows} rows written"
     with written(out):
         say(f"{done} to {shown(out)}", quiet)
@@ -224,6 +228,9 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
 
         for sentence in [*caveats(release), *found.notes()]:
             print(printable(sentence), file=sys.stderr)
+        file = found.text_file()
+        if file is not None and not file.is_utf8:
+            print(NOT_UTF8_NOTE.format(file.schema.file.encoding), file=sys.stderr)
         print(stamp(release) + found.csv(), end="")
         return
     from dpcov.core.show.text import print_tables, warn

@@ -36,8 +36,8 @@ from dpcov.denoise.shrinkage import (
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.published import record
+from dpcov.published.clipping import ClippingBias
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace, content
-from dpcov.published.norm_histogram import ClippingBias
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -188,7 +188,7 @@ def _estimate(
         noisy, law, trace = _observed(release, release.noise)
         made, (matrix, _) = "shrink", _shrunken(release, noisy, law, trace, generator)
     whole = matrix * scale
-    whole += ClippingBias(release, whole).expected()
+    whole += ClippingBias(release, whole, is_clipped=True).expected()
     if made == "shrink" and (structure := Structure.of(release)) is not None:
         whole = structure.fit(whole, float(np.trace(whole)))
     return made, release.unmapped(whole)

@@ -32,8 +32,9 @@ from dpcov.estimate.errors import (
     number_of_errors,
 )
 from dpcov.estimate.sums import SumsErrors, moment_of_sums
+from dpcov.published.clipping import ClippingBias
 from dpcov.published.kinds import NoisyTrace
-from dpcov.published.norm_histogram import ClippingBias
+from dpcov.published.pseudo_rows import positive
 from dpcov.published.record import affine, congruent
 
 if TYPE_CHECKING:
@@ -695,15 +696,6 @@ def dependent(release: Record, *, sampling: bool = True, design_effect: float | 
         f"Sampling errors assume independent rows. One person can have {unit.max_rows} rows here, "
         "so standard errors and intervals can be too small."
     )
-
-
-def positive(matrix: Matrix) -> Matrix:
-    """Return the nearest positive semidefinite matrix."""
-    if np.linalg.eigvalsh(matrix)[0] >= 0:
-        return matrix
-    values, vectors = np.linalg.eigh(matrix)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root @ root.T
 
 
 def correlation_of(covariance: Matrix) -> Matrix:

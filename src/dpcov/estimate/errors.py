@@ -21,12 +21,13 @@ With 100 or more features, the denoised estimate is much more accurate than the 
 directions below the noise level. Stein's estimate gives its total squared error
 (`denoise.left_of_noise`). The errors in these directions are reduced accordingly.
 
-**Clipping.** The estimate assumes that the lost second moment has the shape of the estimate. The
-true loss can differ from this shape:
+**Clipping.** `published.clipping` estimates the loss. Simulated rows explain a part of it. The rest
+has the shape of the moment. The true loss can differ from the estimate:
 
-- Along a single column, the loss can be larger or smaller than its fraction of T2, the total lost
+- Along a single column, the rest can be larger or smaller than its fraction of T2, the total lost
   squared norm. The standard deviation of this difference is set by `COLUMN_LOSS_RELATIVE_SD`.
-- All of T1, the total lost norm, can lie on one side of a mean, which shifts the mean.
+- All of the rest of T1, the total lost norm, can lie on one side of a mean, which shifts the mean.
+- The part of simulated rows has an error too, which `SIMULATED_LOSS_RELATIVE_SD` sets.
 
 **Rounding.** dpcov rounds every encoded value to a multiple of the lattice step. If the rows are
 neither transformed nor weighted, all bounds, midpoints and levels of the schema are such multiples.
@@ -49,20 +50,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import scipy
 
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import left_of_noise
 from dpcov.denoise.shrinkage import MIN_CLOSED_FORM_ORDER
 from dpcov.estimate.missing import DERIVATIVE_STEP, complete_moments
 from dpcov.published import record
-from dpcov.published.norm_histogram import COLUMN_LOSS_RELATIVE_SD
+from dpcov.published.clipping import COLUMN_LOSS_RELATIVE_SD, SIMULATED_LOSS_RELATIVE_SD
+from dpcov.published.pseudo_rows import pseudo_rows
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
     from dpcov.denoise.structure import Structure
-    from dpcov.published.norm_histogram import ClippingBias
+    from dpcov.published.clipping import ClippingBias
+    from dpcov.published.norm_histogram import ClippingLoss
     from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
@@ -88,13 +90,6 @@ MIN_PSEUDO_ROWS, MAX_PSEUDO_ROWS = 1000, 5000
 # Factor for the sampling errors. It allows for rows that are extreme in several columns at once.
 # Source: tuned.
 SAMPLING_ERROR_FACTOR = 1.1
-# Largest variance, as a fraction of the variance that the bounds allow for the mean. With the whole
-# variance, a column would have two values only. Source: not recorded.
-MAX_VARIANCE_FRACTION = 0.99
-# Smallest distance of a mean from its bound, in widths of the bounds. Source: not recorded.
-MIN_BOUND_DISTANCE = 1e-6
-# Largest eigenvalue that counts as 0, as a fraction of the largest one. Source: not recorded.
-RANK_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,8 +462,10 @@ class ClippingErrors:
         self._is_estimated = release.lengths is not None
         self._intercept = release.lattice.intercept_size
         self._shape, self._deviation = clip.shape, clip.squared_norm.standard_deviation
-        self._norm = math.hypot(*clip.norm)
-        self._size = COLUMN_LOSS_RELATIVE_SD * math.hypot(*clip.squared_norm)
+        self._size = _unexplained(
+            clip.squared_norm, clip.simulated_squared_norm, COLUMN_LOSS_RELATIVE_SD
+        )
+        self._norm = _unexplained(clip.norm, clip.simulated_norm, 1.0)
         # unit vectors of the table's columns among the transformed features, shape (p, p)
         self._along = np.eye(self._p)
         if release.linear_map is not None:
@@ -538,6 +535,30 @@ class ClippingErrors:
         """
         squares = (basis.T @ self._along) ** 2
         return np.asarray(self._size**2 / self._p * squares @ squares.T)
+
+
+def _unexplained(loss: ClippingLoss, simulated: float, relative_sd: float) -> float:
+    """Return the standard deviation of a loss that simulated rows do not explain.
+
+    Parameters
+    ----------
+    loss : ClippingLoss
+        Estimated loss.
+
+    simulated : float
+        Part of the estimate that simulated rows lose too.
+
+    relative_sd : float
+        Standard deviation of the other part, as a fraction of its root mean square.
+
+    Returns
+    -------
+    float
+        Standard deviation in the units of the loss.
+
+    """
+    other = math.hypot(loss.estimate - simulated, loss.standard_deviation)
+    return math.hypot(relative_sd * other, SIMULATED_LOSS_RELATIVE_SD * simulated)
 
 
 # --- Rounding ---
@@ -809,96 +830,6 @@ def weighted_errors(
         products = weights @ (rows[:, : j + 1] * rows[:, [j]])
         errors[:, j, : j + 1] = errors[:, : j + 1, j] = products
     return errors
-
-
-def pseudo_rows(
-    means: Vector, covariance: Matrix, low: Vector, count: int, generator: np.random.Generator
-) -> Matrix:
-    """Simulate deviations of rows from their means, with exactly the given covariance.
-
-    The sampling error of a variance depends on the kurtosis. A second moment does not contain the
-    kurtosis, but the bounds limit it. A variable with a large variance and a mean near a bound must
-    have a long tail.
-
-    Each feature therefore has a beta distribution on [low, 1] with the given mean and variance. At
-    the largest variance, this distribution has only two values, as an indicator has. A Gaussian
-    copula joins the features. A linear map then makes the covariance exact.
-
-    Parameters
-    ----------
-    means : ndarray, shape (p,)
-        Means of the features.
-
-    covariance : ndarray, shape (p, p)
-        Positive semidefinite covariance.
-
-    low : ndarray, shape (p,)
-        Smallest possible values of the features. The largest possible value is 1.
-
-    count : int
-        Number of rows, at least p.
-
-    generator : numpy.random.Generator
-        Random numbers for the copula.
-
-    Returns
-    -------
-    ndarray, shape (count, p)
-        Rows minus their means.
-
-    """
-    deviations = np.sqrt(np.diag(covariance))
-    varies = deviations > 0
-    divisor = np.where(varies, deviations, 1.0)
-    correlation = covariance / np.outer(divisor, divisor)
-    normals = generator.standard_normal((count, len(means))) @ _root(correlation)
-    ranks = normals.argsort(axis=0).argsort(axis=0)
-    chances = (np.arange(count) + 0.5) / count
-    width = 1 - low
-    shares = np.clip((means - low) / width, MIN_BOUND_DISTANCE, 1 - MIN_BOUND_DISTANCE)
-    possible = shares * (1 - shares)
-    variances = np.clip(
-        (deviations / width) ** 2, MIN_BOUND_DISTANCE**2, MAX_VARIANCE_FRACTION * possible
-    )
-    weights = possible / variances - 1
-    rows = np.empty((count, len(means)))
-    for j, (share, weight) in enumerate(zip(shares, weights, strict=True)):
-        quantiles = scipy.special.betaincinv(share * weight, (1 - share) * weight, chances)
-        quantiles = quantiles - quantiles.mean()
-        rows[:, j] = (quantiles / max(float(quantiles.std()), MIN_BOUND_DISTANCE**2))[ranks[:, j]]
-    return _with_covariance(rows, correlation) * deviations
-
-
-def _with_covariance(rows: Matrix, covariance: Matrix) -> Matrix:
-    """Transform rows to a given covariance with the smallest mean squared change.
-
-    Let E be the covariance of the rows and C the given covariance. The transformation is the matrix
-    E^-1/2 (E^1/2 C E^1/2)^1/2 E^-1/2. It is the optimal transport map between centred normal
-    distributions.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (m, p)
-        Centred rows.
-
-    covariance : ndarray, shape (p, p)
-        Covariance of the result.
-
-    Returns
-    -------
-    ndarray, shape (m, p)
-        Transformed rows.
-
-    """
-    root = _root(rows.T @ rows / len(rows))
-    inverse = np.linalg.pinv(root, rcond=np.sqrt(RANK_TOLERANCE), hermitian=True)
-    return rows @ inverse @ _root(root @ covariance @ root) @ inverse
-
-
-def _root(matrix: Matrix) -> Matrix:
-    """Return the symmetric square root of a positive semidefinite matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 # --- Means and covariances of many second moments ---

@@ -10,8 +10,8 @@ import numpy as np
 
 from dpcov.denoise import Method, denoise, second_moment
 from dpcov.estimate.errors import ClippingErrors
+from dpcov.published.clipping import ClippingBias
 from dpcov.published.kinds import NoisyCount, NoisyMatrix, NoisyTrace
-from dpcov.published.norm_histogram import ClippingBias
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, 
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.radius_losses import squared_norm_losses
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
+from dpcov.published.clipping import COLUMN_LOSS_RELATIVE_SD
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
 from dpcov.published.norm_histogram import (
     BINS_PER_OCTAVE,
-    COLUMN_LOSS_RELATIVE_SD,
     NormHistogram,
     bin_upper_ends,
 )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.show.result import Result
     from dpcov.releases import Release
+    from dpcov.rows.written import TextFile
 
 FILE_ENDINGS = (".csv", ".parquet")
 PAGE_ENDINGS = (".html", ".tex")
@@ -79,22 +80,29 @@ def sidecar_of(path: Path) -> Path:
 
 
 def csv_metadata(
-    release: Release, table: pa.Table, name: str, others: Sequence[Release] = ()
+    release: Release,
+    table: pa.Table,
+    name: str,
+    others: Sequence[Release] = (),
+    file: TextFile | None = None,
 ) -> str:
     """Return the CSV on the Web metadata of a CSV file, with the guarantees."""
     facts = carried_by_all([release, *others])
     made_by = ", ".join(dict.fromkeys(one.made_by() for one in (release, *others)))
-    columns = [
-        {"titles": harmless(field.name), "datatype": _datatype(field.type)}
-        for field in table.schema
-    ]
+    kinds: list[tuple[str, Any]] = [(one.name, _datatype(one.type)) for one in table.schema]
+    dialect: dict[str, Any] = {"commentPrefix": "#"}
+    if file is not None:
+        known = dict(kinds) | file.datatypes()
+        kinds = [(column, known.get(column, "string")) for column in file.table.column_names]
+        dialect |= file.dialect()
+    columns = [{"titles": harmless(column), "datatype": kind} for column, kind in kinds]
     document = {
         "@context": CONTEXT,
         "url": name,
         "dc:description": f"{facts['status']}. {facts['guarantee']}",
         "dc:provenance": f"mechanism {facts['mechanism']}, {made_by}",
         "notes": [{"dpcov": facts}],
-        "dialect": {"commentPrefix": "#"},
+        "dialect": dialect,
         "tableSchema": {"columns": columns},
     }
     return json.dumps(document, indent=1) + "\n"
@@ -117,18 +125,27 @@ def write_table(
     force: bool = False,
     inputs: Iterable[Path] = (),
     others: Sequence[Release] = (),
+    file: TextFile | None = None,
 ) -> None:
-    """Write a table to a CSV file with a metadata file, or to a Parquet file."""
+    """Write a table to a CSV file with a metadata file, or to a Parquet file.
+
+    With `file`, the CSV file has the notation of a schema.
+    """
     require_ending(path)
-    contents: dict[Path, Any] = {path: parquet_bytes}
+    contents: dict[Path, str | bytes]
     if path.suffix.lower() == ".csv":
-        described = csv_metadata(release, table, path.name, others)
-        contents = {sidecar_of(path): lambda *_: described, path: csv_text}
+        described = csv_metadata(release, table, path.name, others, file)
+        if file is None:
+            contents = {sidecar_of(path): described, path: csv_text(release, table, others)}
+        else:
+            contents = {sidecar_of(path): described, path: file.content(stamp(release))}
+    else:
+        contents = {path: parquet_bytes(release, table, others)}
     with ExitStack() as stack:
         given = list(inputs)
         outputs = [stack.enter_context(reserved(p, force=force, inputs=given)) for p in contents]
         for output, content in zip(outputs, contents.values(), strict=True):
-            output.write(content(release, table, others))
+            output.write(content)
 
 
 def write_page(

@@ -8,7 +8,8 @@ import numpy as np
 
 from dpcov.analysis.level_draws import drawn_levels, scaled_to_shares
 from dpcov.analysis.normal_equations import solve
-from dpcov.estimate import Estimate, positive
+from dpcov.estimate import Estimate
+from dpcov.published.pseudo_rows import positive
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

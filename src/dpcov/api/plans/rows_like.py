@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcov.api.plans.level_draws import LevelDraws
 from dpcov.estimate import Estimate
-from dpcov.estimate.errors import pseudo_rows
+from dpcov.published.pseudo_rows import pseudo_rows
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

@@ -22,7 +22,7 @@ from dpcov.api.plans.typical_correlation import JITTER, typical_correlation
 from dpcov.core.parameters import Interval, check
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.estimate import Estimate
-from dpcov.estimate.errors import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
+from dpcov.published.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Categorical, Numeric, Schema
 

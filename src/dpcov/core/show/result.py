@@ -108,6 +108,10 @@ class Result:
 
         return csv_lines(self.data())
 
+    def text_file(self) -> Any:
+        """Return the notation of a CSV file, or None for a usual CSV file."""
+        return None
+
     def latex(self) -> str:
         """Return the tables as LaTeX text, which needs no package."""
         return latex.tables(self.tables())
