@@ -103,7 +103,7 @@ def checkout(tmp_path):
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for asked in (["init"], ["add", "."], [*who, "commit", "--message", "a"]):
         subprocess.run(["git", "-C", made, *asked], check=True, capture_output=True)
-    return auditors.Tool("a/tool", auditors.git(made, "rev-parse", "HEAD"), "src", ()), tmp_path
+    return auditors.Tool("a/tool", auditors.git(made, "rev-parse", "HEAD"), "src", (), ""), tmp_path
 
 
 def test_a_tool_runs_at_its_commit_and_without_changes_only(checkout, monkeypatch):

@@ -46,6 +46,8 @@ class Tool:
         Folder in the repository with the package.
     packages : tuple of str
         Packages whose `__init__` is not run, because it imports what the adapters do not need.
+    results : str
+        File of the results.
 
     """
 
@@ -53,6 +55,7 @@ class Tool:
     commit: str
     source: str
     packages: tuple[str, ...]
+    results: str
 
     def load(self, folder: Path) -> None:
         """Check the commit of the checkout and make its packages importable."""
@@ -79,12 +82,14 @@ RECORDER = Tool(
     "85d189ebd7ff81a52984708322ee2c2d8c479db4",
     "src",
     ("dp_recorder",),
+    "dp-recorder.json",
 )
 AUDITORIUM = Tool(
     "google/differential-privacy",
     "b5b0286e313b64a692abfc8c528d54ef47d960a0",
     "python/dp_auditorium",
     ("dp_auditorium", "dp_auditorium.testers", "dp_auditorium.configs"),
+    "dp-auditorium.json",
 )
 TOOLS = (RECORDER, AUDITORIUM)
 
@@ -124,8 +129,7 @@ def run(name: str, folder: Path, quick: bool) -> bool:
         print(f"{figure.attack}: {figure.measured}: {figure.found}", flush=True)
         rows.append({"tool": f"{tool.repository} {tool.commit}", **vars(figure)})
     show(name, rows)
-    command = "python trust/auditors.py FOLDER --quick" if quick else "make trust AUDITORS=FOLDER"
-    write(f"{name}.json", command, rows)
+    write(tool.results, "python trust/auditors.py FOLDER" + quick * " --quick", rows)
     return all(row["ok"] for row in rows)
 
 
