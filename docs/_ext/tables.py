@@ -199,7 +199,7 @@ def peers() -> str:
     return f"{head}\n\n{_table(lines)}"
 
 
-AUDITORS = ("dp-recorder",)  # snapshots of the audit tools of others
+AUDITORS = ("dp-recorder", "dp-auditorium")  # snapshots of the audit tools of others
 # What an attack tries, in words that need no context. Other names in the results are clear.
 ATTACKS = {
     "low bits of floating-point noise": "floating-point noise whose last bits disclose a cell",
