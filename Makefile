@@ -135,6 +135,7 @@ app: .venv/ready-bench .venv/ready-test ## Drive dpcov app by keyboard in Chromi
 
 trust: .venv/ready-test .venv/ready-fuzz ## Attack the library and print a figure for each attack
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/trust.py
+	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/auditors.py $(AUDITORS)
 
 mutants: .venv/ready-test ## Plant small faults in the modules that carry the guarantee; tests must find them
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/mutants.py

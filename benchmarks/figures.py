@@ -81,34 +81,6 @@ def persons_memory(cells: Cells) -> str:
     return _table(lines)
 
 
-# What an attack tries, in words that need no context. Other names in the results are clear.
-ATTACKS = {
-    "low bits of floating-point noise": "floating-point noise whose last bits disclose a cell",
-    "a question that depends on an exact answer": "a query that depends on an answer without noise",
-    "ledger: two data sets": "ledger: spending from two data sets at the same time",
-    "bombs": "small files that expand to huge tables",
-    "malformed files, guided by coverage": "malformed files that a fuzzer makes to reach new code",
-    "one unit with and without other rows": "sums of a row or person that depend on other rows",
-    "persons": "ids that count one person twice, or two persons as one",
-    "one output for many": "16 releases that write the same file at the same time",
-}
-
-
-def trust(cells: Cells) -> str:
-    """Return one line for each attack: the number of results, and how many are as required."""
-    attacks: dict[str, Cells] = {}
-    for cell in cells:
-        attacks.setdefault(cell["attack"], []).append(cell)
-    lines = [["attack", "results", "as required"]]
-    for attack, own in attacks.items():
-        passed = sum(cell["ok"] for cell in own)
-        held = f"{passed}" if passed == len(own) else f"**{passed}**"
-        name, *control = attack.split(": control")
-        said = ": control".join([ATTACKS.get(name, name), *control])
-        lines.append([said, str(len(own)), held])
-    return _table(lines)
-
-
 GUESSES = {
     "a release": "a release of half of the table",
     "all numbers": "all options, rounded to one or two digits",
@@ -172,7 +144,6 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "goals": ("docs/how-to/epsilon.md", goals),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
-    "trust": ("docs/trust.md", trust),
     "wald": ("docs/explanation/wald.md", wald),
 }
 

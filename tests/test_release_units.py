@@ -81,6 +81,13 @@ def test_rows_longer_than_the_radius_are_shortened_to_it() -> None:
     assert made.second_moment() == pytest.approx(rows.T @ rows, abs=1e-3)
 
 
+def test_a_category_that_never_occurs_has_a_share_of_zero() -> None:
+    ward = {"kind": "categorical", "levels": ["a", "b", "c"]}
+    table = pa.table({"ward": ["b"] * 30 + ["c"] * 10})
+    made = dpcov.release(table, schema=Schema.parse({"columns": {"ward": ward}}), epsilon=HUGE)
+    assert made.mean() == pytest.approx([0, 0.75, 0.25], abs=1e-3)
+
+
 @pytest.mark.parametrize("budget", [{"epsilon": 0.01}, {"rho": 0.001}, {"epsilon": HUGE}], ids=str)
 def test_the_public_count_is_exact_under_replace_one(budget) -> None:
     made = dpcov.release(correlated(777, 3), lower=-1, upper=1, neighbors="replace-one", **budget)

@@ -10,6 +10,7 @@ import csv
 import inspect
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -289,6 +290,70 @@ def binagg_intervals() -> str:
     return f"{rows[0]['runs']:,} runs of each:\n\n{_table(lines)}"
 
 
+AUDITORS = ("dp-recorder", "dp-auditorium")  # snapshots of the audit tools of others
+# What an attack tries, in words that need no context. Other names in the results are clear.
+ATTACKS = {
+    "low bits of floating-point noise": "floating-point noise whose last bits disclose a cell",
+    "a question that depends on an exact answer": "a query that depends on an answer without noise",
+    "ledger: two data sets": "ledger: spending from two data sets at the same time",
+    "bombs": "small files that expand to huge tables",
+    "malformed files, guided by coverage": "malformed files that a fuzzer makes to reach new code",
+    "one unit with and without other rows": "sums of a row or person that depend on other rows",
+    "persons": "ids that count one person twice, or two persons as one",
+    "dp-recorder": "dp-recorder: releases of two tables",
+    "DP-Auditorium": "DP-Auditorium: samples of the results for two tables",
+    "DP-Auditorium: power": "DP-Auditorium: half of the noise, 1,500 runs (measured, not required)",
+    "one output for many": "16 releases that write the same file at the same time",
+}
+
+
+def trust() -> str:
+    """Return one line for each attack: the number of results, and how many are as required."""
+    return _by_attack("trust")
+
+
+def auditors() -> str:
+    """Return one line for each audit by a tool of others, with the commits of the tools."""
+    tools = dict.fromkeys(cell["tool"] for cell in _cells(*AUDITORS))
+    return f"{_by_attack(*AUDITORS)}\n\nCommits: {', '.join(tools)}."
+
+
+def _by_attack(*names: str) -> str:
+    """Return a table of the attacks of snapshots."""
+    lines = [["attack", "results", "as required"]]
+    attacks: dict[str, list[bool]] = {}
+    for cell in _cells(*names):
+        attacks.setdefault(cell["attack"], []).append(cell["ok"])
+    for attack, passed in attacks.items():
+        held = f"{sum(passed)}" if all(passed) else f"**{sum(passed)}**"
+        said, *control = attack.split(": control")
+        lines.append(
+            [": control".join([ATTACKS.get(said, said), *control]), str(len(passed)), held]
+        )
+    return _table(lines)
+
+
+def _cells(*names: str) -> list[dict[str, Any]]:
+    """Return the rows of snapshots."""
+    read = (json.loads((SNAPSHOTS / f"{name}.json").read_text()) for name in names)
+    return [row for snapshot in read for row in snapshot["rows"]]
+
+
+def known_faults() -> str:
+    """Return the known kinds of faults, what is planted, and what finds each."""
+    sys.path.append(str(ROOT / "trust"))
+    from known_faults import FAULTS
+
+    found = {cell["measured"]: cell["ok"] for cell in _cells("dp-recorder")}
+    lines = [["kind of fault", "planted in dpcov", "test that fails", "dp-recorder"]]
+    for fault in FAULTS:
+        seen = "no release shows it" if fault.release is None else "finds it"
+        if not found.get(fault.kind, fault.release is None):
+            seen = "**does not find it**"
+        lines.append([fault.kind, fault.planted, f"`{fault.test}`", seen])
+    return _table(lines)
+
+
 def bench_against_numpy() -> str:
     """Return a table of the costs of a release and of a covariance without privacy."""
     lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
@@ -448,6 +513,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "peers": peers,
     "peers-by-task": peers_by_task,
     "binagg-intervals": binagg_intervals,
+    "trust": trust,
+    "auditors": auditors,
+    "known-faults": known_faults,
     "features": features,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,

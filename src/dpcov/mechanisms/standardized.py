@@ -688,5 +688,5 @@ def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]
 def noisy_sums(moment: SecondMoment, noise: Integers) -> tuple[int, ...]:
     """Return the noisy sums as the release publishes them, in squared lattice steps."""
     units, p = moment.units, moment.lattice.features
-    exactly = [*np.diag(units)[:p], *units[:p, -1], units[-1, -1]]
-    return tuple(int(one) + int(more) for one, more in zip(exactly, noise, strict=True))
+    exactly = np.concatenate([np.diag(units)[:p], units[:, -1]])
+    return tuple(int(one) for one in exactly + noise)

@@ -24,6 +24,7 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from dpcov.api.auditing.rounds import Question
@@ -116,6 +117,10 @@ class Setting:
 
     def rows(self, units: Sequence[Unit]) -> Rows:
         """Return a data source with the rows of these privacy units."""
+        return open_rows(self.table(units), self.schema(), threads=1)
+
+    def table(self, units: Sequence[Unit]) -> pa.Table:
+        """Return a table with the rows of these privacy units."""
         import pyarrow as pa
 
         numbers = np.concatenate([np.empty((0, self.columns)), *(unit.numbers for unit in units)])
@@ -129,7 +134,7 @@ class Setting:
         )
         levels = [unit.level for unit in units for _ in unit.numbers]
         table[LEVEL_COLUMN] = pa.array(levels, pa.string())
-        return open_rows(pa.table(table), self.schema(), threads=1)
+        return pa.table(table)
 
 
 def settings(columns: int) -> tuple[Setting, ...]:
