@@ -482,7 +482,7 @@ class ClippingErrors:
         Returns
         -------
         ndarray, shape (d, d)
-            Difference, in the shape of the estimated bias. The sums lose nothing.
+            Difference, in the shape of the centered second moment. The sums lose nothing.
 
         """
         loss = np.zeros((self._d, self._d))
@@ -492,11 +492,11 @@ class ClippingErrors:
         return loss
 
     def draw_shape_error(self, generator: np.random.Generator) -> Matrix:
-        """Draw the difference between the true bias and a bias in the shape of the moment.
+        """Draw the difference between the entries of the true bias and of the estimated bias.
 
         Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j.
-        Along u, the second moment loses a random multiple of T2 u u', and the sums lose a random
-        multiple of T1 t u. All multiples are normal with mean 0.
+        Along u, the second moment loses a random multiple of u u', and the sums lose a random
+        multiple of t u. All multiples are normal with mean 0 (`_unexplained`).
 
         Parameters
         ----------
