@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dpcov.api.auditing import MAX_RELATIVE_EXCESS
 from dpcov.core import registry
+from dpcov.core.privacy import Neighbors
 from dpcov.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).parents[1]
@@ -48,3 +50,11 @@ def test_the_page_names_every_mechanism_that_is_not_audited():
     page = (ROOT / "docs" / "trust.md").read_text()
     assert [name for name in audits.NOT_AUDITED if name not in page] == []
     assert re.search(r"^## What is not protected$", page, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_every_mechanism_is_asked_about_means_of_persons():
+    person_means = importlib.import_module("person_means")
+    for mechanism, budget in person_means.ASKED:
+        found = person_means.losses(mechanism, budget, Neighbors.ADD_REMOVE, (3,))
+        assert 0.9 < found.largest <= 1 + MAX_RELATIVE_EXCESS, mechanism
