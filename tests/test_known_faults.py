@@ -96,7 +96,7 @@ def test_the_kept_results_are_as_required_at_the_commit_that_the_code_names(name
 
 def test_no_black_box_test_finds_half_of_the_noise_as_the_page_says():
     page = " ".join((ROOT / "docs/trust.md").read_text().split())
-    sentence = "With 1,500 runs of `matrix-laplace`, none of its four tests detects that the noise is"
+    sentence = "With 1,500 runs of `matrix-laplace`, none of its four tests detects that the noise"
     assert sentence in page
     power = kept("dp-auditorium", "DP-Auditorium: power")
     assert len(power) == 4
