@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dpcov.errors import SourceError
@@ -256,10 +256,15 @@ def test_a_text_that_writes_a_float_out_in_full_is_that_float(form, value):
 @example(2**53 + 1, 22, False)
 @example(2**53, 23, False)
 @example(3689, 2, True)
+@example(170_141_184_250_274_976_795_759_919_101_525_358, -3, False)
 def test_a_decimal_becomes_the_nearest_float(units, scale, wide):
     kind = pa.decimal256(76, scale) if wide else pa.decimal128(38, scale)
     cell = Decimal((int(units < 0), tuple(map(int, str(abs(units)))), -scale))
-    column = pa.array([None, cell, None, cell], kind)
+    try:
+        column = pa.array([None, cell, None, cell], kind)
+    except pa.ArrowInvalid:  # Arrow refuses some large decimals of a negative scale
+        assume(scale >= 0)
+        raise
     for part in (column, column[1:], column[3:]):
         expected = [np.nan if c is None else float(cell) for c in part.to_pylist()]
         assert np.array_equal(numbers_of(part, ()), expected, equal_nan=True)
