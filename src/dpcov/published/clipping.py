@@ -238,7 +238,7 @@ class ClippingBias:
         probability = release.lengths.tail_loss_probability(release.lattice.radius, threshold)
         self.has_undetectable_tail = probability > MAX_HIDDEN_VARIANCE_PROBABILITY
         self._lost[: self._p, : self._p] = self.squared_norm.estimate * self.shape
-        if self._total_variance > 0:
+        if min(self._total_variance, self.squared_norm.estimate) > 0:
             self._divide(simulated_loss(release, moment + self._lost if is_clipped else moment))
 
     def _divide(self, simulated: SimulatedLoss | None) -> None:
