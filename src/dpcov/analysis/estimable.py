@@ -70,8 +70,8 @@ def sufficient_divisors(span_at: Callable[[float], Array]) -> Array:
     Returns
     -------
     ndarray, shape (k,)
-        Divisors. NaN if the interval says something already. Infinite if no divisor is enough or
-        known, because sampling or undefined figures make the interval as wide.
+        Divisors. NaN for an interval that needs no change. Infinite if less noise cannot help,
+        because sampling or undefined figures make the interval as wide.
 
     """
     found = np.where(says_nothing(span_at(1.0)), np.inf, np.nan)

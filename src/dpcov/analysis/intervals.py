@@ -888,7 +888,7 @@ class Intervals(Result):
         return [self.covering, *sentence(below, what), *self.not_estimable(), *self.cautions]
 
     def not_estimable(self, names: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Return the sentences about intervals that say nothing, with a budget that would do.
+        """Return sentences that name the figures without an interval, and a sufficient budget.
 
         The parameter `names` contains the names of the first entries. The default is all entries,
         with the names of the table.
@@ -1291,8 +1291,9 @@ class Stated:
     def _sufficient_divisors(self, level: float) -> Array:
         """Return by which numbers the noise must be divided; NaN for an interval that says enough.
 
-        The standard deviations due to sampling stay the same. A divisor above 1 divides the noise
-        without the limits of the prior, because a prior does not fall with the budget.
+        The standard deviations due to sampling stay the same. The prior (`estimate.errors`) makes
+        the noise of this release smaller, but helps less with a larger budget. A divisor above 1
+        therefore divides the noise without the prior.
         """
         sampling = np.maximum(self.deviations**2 - self.of_noise**2, 0.0)
         noise = self.of_noise if self.unlimited is None else self.unlimited

@@ -198,7 +198,7 @@ class Table1(Result):
         )
 
     def _not_estimable(self) -> tuple[str, ...]:
-        """Return the sentences about intervals that say nothing."""
+        """Return sentences that name the figures without an interval, and a sufficient budget."""
         if self.sufficient_budget is None or self.guarantee is None:
             return ()
         names = [

@@ -244,7 +244,7 @@ class ClippingBias:
     def _divide(self, simulated: SimulatedLoss | None) -> None:
         """Give simulated rows their part of the estimated loss."""
         total = self.squared_norm.estimate
-        if simulated is None or min(simulated.squared_norm, total) <= 0:
+        if simulated is None or simulated.squared_norm <= 0:
             return
         fraction = min(1.0, total / simulated.squared_norm)
         self.simulated_squared_norm = min(fraction * simulated.squared_norm, total)
