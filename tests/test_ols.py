@@ -203,9 +203,12 @@ def test_where_the_number_of_rows_is_private_it_answers_as_of_few(count: int) ->
 def test_coefficients_that_may_be_anything_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cause can be plausible errors that leave no rows or no variance."""
     unknown = SimpleNamespace(
-        deviations=np.full(3, np.nan), trusted=np.zeros(3, bool), below_noise=np.ones(3, bool)
+        deviations=np.full(3, np.nan),
+        trusted=np.zeros(3, bool),
+        below_noise=np.ones(3, bool),
+        hidden=np.ones(2, bool),
     )
-    monkeypatch.setattr("dpcov.analysis.ols.stated", lambda *_: [unknown, unknown])
+    monkeypatch.setattr("dpcov.analysis.ols.stated", lambda *_: [unknown] * 3)
     fit = ols(released(), "y", ["a", "b"])
     assert np.isnan(fit.r_squared_interval).all()
     assert np.all(fit.standard_errors == np.inf)

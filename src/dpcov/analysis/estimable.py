@@ -126,11 +126,11 @@ def budget_sentences(
         same = " with the same delta" if isinstance(guarantee.budget, ApproxDP) else ""
         about = f"{most:g}" if least == most else f"{least:g} ({first}) to {most:g} ({last})"
         said.append(
-            f"Not estimable at this budget: {_listed([name for _, name in known])}. {article} "
+            f"Not estimable at this budget: {listed([name for _, name in known])}. {article} "
             f"{kind} of about {about}{same} would do."
         )
     if far:
-        said.append(f"Not estimable: {_listed(far)}. A much larger budget or table is needed.")
+        said.append(f"Not estimable: {listed(far)}. A much larger budget or table is needed.")
     return tuple(said)
 
 
@@ -151,7 +151,7 @@ def _rounded_up(value: float) -> float:
     return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{BUDGET_DIGITS}g}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
     more = len(names) - MAX_NAMED_FIGURES
     return ", ".join(names[:MAX_NAMED_FIGURES]) + (f" and {more} more" if more > 0 else "")

@@ -30,6 +30,7 @@ import scipy
 
 from dpcov.analysis.estimable import (
     budget_sentences,
+    listed,
     span,
     sufficient_budgets,
     sufficient_divisors,
@@ -65,6 +66,10 @@ MAX_NOISE_FRACTION = 0.1
 CONFIDENCE_LEVEL = 0.95
 FLAG_TEXT = "below the noise level"
 RULE_TEXT = "the 95% interval for noise alone contains 0"
+HIDDEN_TEXT = (
+    "The noise hides whether these features vary apart from the other features: {names}. If they "
+    "nearly follow from the others, their intervals are too short."
+)
 NO_SIGNAL_MESSAGE = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
@@ -161,6 +166,38 @@ def sentence_of_names(below: Booleans, names: Sequence[str]) -> tuple[str, ...]:
     """
     found = [name for name, flagged in zip(names, below.tolist(), strict=True) if flagged]
     return (f"Below the noise level, because {RULE_TEXT}: {', '.join(found)}.",) if found else ()
+
+
+def sentence_of_hidden(hidden: Booleans, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence that names the features of `hidden_features`, if there are any."""
+    found = [name for name, flagged in zip(names, hidden.tolist(), strict=True) if flagged]
+    return (HIDDEN_TEXT.format(names=listed(found)),) if found else ()
+
+
+def hidden_features(
+    release: Release, features: Sequence[int], generator: np.random.Generator | None = None
+) -> Booleans:
+    """Return True for each feature that could follow from the other features.
+
+    Parameters
+    ----------
+    release : Release
+        Release with a noise distribution.
+
+    features : sequence of int, length k
+        Positions of the features.
+
+    generator : numpy.random.Generator, optional
+        Random numbers for the simulation. The default gives the same result every time.
+
+    Returns
+    -------
+    ndarray of bool, shape (k,)
+        True if the noise hides the variance that the other features do not explain.
+
+    """
+    draws = reading_generator(generator)
+    return stated(release, [SeparateVariances(tuple(features))], False, draws)[0].hidden
 
 
 def sentence(below: Booleans, what: str) -> tuple[str, ...]:
@@ -587,6 +624,34 @@ class FitFigures(_Plain):
         undefined |= ~(variances > explained)
         with np.errstate(invalid="ignore", divide="ignore"):
             found = np.column_stack([explained / variances, np.log(variances - explained)])
+        return np.where(undefined[:, None], np.nan, found)
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateVariances(_Plain):
+    """Variances of features that the other features do not explain, without units.
+
+    Attributes
+    ----------
+    features : tuple of int
+        Positions of the features.
+
+    """
+
+    features: tuple[int, ...]
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """Return the (b, k) variances for (b, d, d) second moments, with NaN for undefined ones.
+
+        With the covariance G of the features, the variance of feature j is 1 / (G^-1)_jj.
+        """
+        at = list(self.features)
+        gram = Stack.of(release, matrices).covariances[:, at][:, :, at]
+        undefined = _undefined(gram)
+        gram[undefined] = np.eye(len(at))
+        undefined |= ~(np.linalg.eigvalsh(gram)[:, 0] > 0)
+        gram[undefined] = np.eye(len(at))
+        found = 1 / np.diagonal(np.linalg.inv(gram), axis1=1, axis2=2)
         return np.where(undefined[:, None], np.nan, found)
 
 
@@ -1256,6 +1321,11 @@ class Stated:
     def below_noise(self) -> Booleans:
         """True for each figure below the noise level, shape (k,)."""
         return below_noise(self.values, self.of_noise)
+
+    @property
+    def hidden(self) -> Booleans:
+        """True for each figure that the noise without the limits of the prior hides, shape (k,)."""
+        return below_noise(self.values, self.of_noise if self.unlimited is None else self.unlimited)
 
     def interval(self, level: float) -> tuple[Array, Array, Booleans]:
         """Return the ends of the intervals, and whether to trust them."""

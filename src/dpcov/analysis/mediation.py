@@ -134,5 +134,7 @@ def mediation(
     names += ["through all mediators"] * (len(middle) > 1)
     title = f"Effects of {treatment} on {outcome}"
     notes = [f"Given: {', '.join(used[len(ends) :])}."] * bool(behind)
-    asked: dict[str, Any] = {"level": level, "notes": notes, "generator": generator}
+    together = [name for name in used if name != used[1]]
+    asked: dict[str, Any] = {"level": level, "together": together, "notes": notes}
+    asked["generator"] = generator
     return named_figures(release, title, used, names, figures, **asked)

@@ -109,5 +109,6 @@ def multiple_correlation(
     title = f"Multiple correlation of {target}"
     notes = [f"With: {', '.join(used[1:])}."]
     scale = Scale(_to_z, _from_z, (0.0, 1.0))
-    asked: dict[str, Any] = {"level": level, "notes": notes, "generator": generator}
+    asked: dict[str, Any] = {"level": level, "together": used[1:], "notes": notes}
+    asked["generator"] = generator
     return named_figures(release, title, used, ["R", "R squared"], figures, scale=scale, **asked)

@@ -24,6 +24,8 @@ from dpcov.analysis.intervals import (
     UNKNOWN_ERROR_MESSAGE,
     below_noise,
     flags,
+    hidden_features,
+    sentence_of_hidden,
     sentence_of_names,
     titled,
 )
@@ -199,6 +201,7 @@ def named_figures(
     *,
     scale: Scale = UNCHANGED,
     level: float = CONFIDENCE_LEVEL,
+    together: Sequence[str] = (),
     notes: Sequence[str] = (),
     generator: np.random.Generator | None = None,
 ) -> NamedFigures:
@@ -227,6 +230,10 @@ def named_figures(
 
     level : float, default 0.95
         Nominal coverage of each interval, between 0 and 1.
+
+    together : sequence of str, optional
+        Features that enter a regression together. A sentence names those that the noise cannot
+        distinguish from the others.
 
     notes : sequence of str, optional
         Sentences below the table.
@@ -269,6 +276,9 @@ def named_figures(
         divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), scale.limits))
         enough = sufficient_budgets(release.guarantee, divisors)
         lower, upper = np.where(np.isnan(enough), scale.interval(scaled, z * of_scaled), np.nan)
+    if len(together) > 1:
+        hidden = hidden_features(release, [release.columns.index(name) for name in together])
+        notes = (*notes, *sentence_of_hidden(hidden, together))
     columns = dict.fromkeys(release.schema.variables[j].column for j in at)
     return NamedFigures(
         title,

@@ -23,6 +23,8 @@ from dpcov.analysis.features import names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import (
     Coefficients,
     FitFigures,
+    SeparateVariances,
+    sentence_of_hidden,
     sentence_of_names,
     stated,
     titled,
@@ -176,6 +178,11 @@ class OLS(Result):
     below_noise : ndarray of bool, shape (k + 1,), or None
         True for a coefficient below the noise level. None if the release has no noise distribution.
 
+    hidden : ndarray of bool, shape (k,), or None
+        True for a feature that could follow from the other features, because the noise hides the
+        variance that they do not explain. The true coefficient can then be arbitrarily large, and
+        the interval is too short. None if the release has no noise distribution.
+
     sufficient_budget : ndarray, shape (k + 3,), or None
         Epsilon or rho of a release that would have an interval, for each interval that says
         nothing. Infinity if no such budget is known, and NaN for all other intervals. The last two
@@ -231,6 +238,7 @@ class OLS(Result):
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
     dependent: str = field(default="", metadata=OMITTED_FIELD)
     below_noise: Booleans | None = None
+    hidden: Booleans | None = None
     sufficient_budget: Vector | None = None
     guarantee: Guarantee | None = field(default=None, metadata=OMITTED_FIELD)
     formula_notes: tuple[str, ...] = field(default=(), metadata=OMITTED_FIELD)
@@ -301,6 +309,8 @@ class OLS(Result):
             )
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         warning = sentence_of_names(below, self.names)
+        if self.hidden is not None:
+            warning += sentence_of_hidden(self.hidden, self.names[1:])
         if self.sufficient_budget is not None and self.guarantee is not None:
             names = (*self.names, *FIGURE_NAMES)
             warning += budget_sentences(names, self.sufficient_budget, self.guarantee)
@@ -312,6 +322,8 @@ class OLS(Result):
         table = self._figures()
         if self.below_noise is not None:
             table = beside(table, {"below noise": self.below_noise.tolist()})
+        if self.hidden is not None:
+            table = beside(table, {"hidden": [False, *self.hidden.tolist()]})
         empty = len(table.heads) - 9
         figures: list[Row] = [
             (name, [value, None, None, None, None, None, *interval.tolist(), *[None] * empty])
@@ -721,12 +733,15 @@ def ols(
     fit = Fit.of(release, statistic, to, at, matrix, sampling, free, deepcopy(draws))
     fit = replace(fit, has_p_values=has_p_values)
     figures = FitFigures(to, tuple(at))
-    privacy, trusted, below = None, np.ones(len(sampling), bool), None
+    privacy, trusted, below, hidden = None, np.ones(len(sampling), bool), None, None
     of_figures = np.zeros(2)
     if release.noise is not None:
-        noise, other = stated(release, [statistic, figures], False, draws)
+        separate = SeparateVariances(tuple(at))
+        noise, other, apart = stated(release, [statistic, figures, separate], False, draws)
+        hidden = apart.hidden
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
-        trusted, below, of_figures = noise.trusted, noise.below_noise, other.deviations
+        trusted = noise.trusted & ~np.append(False, hidden)
+        below, of_figures = noise.below_noise, other.deviations
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
@@ -788,6 +803,7 @@ def ols(
         tail=tail_warnings(release),
         dependent=dependent(release, design_effect=design_effect),
         below_noise=below,
+        hidden=hidden,
         sufficient_budget=enough,
         guarantee=release.guarantee,
         formula_notes=asked.notes,

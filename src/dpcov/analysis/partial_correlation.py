@@ -112,6 +112,7 @@ def partial_correlation(
 
     title = f"Partial correlation of {first} and {second}"
     note = f"Given: {', '.join(features[2:])}." if behind else "Given nothing."
-    asked: dict[str, Any] = {"level": level, "notes": [note], "generator": generator}
+    asked: dict[str, Any] = {"level": level, "together": features, "notes": [note]}
+    asked["generator"] = generator
     names = [f"{first} - {second}"]
     return named_figures(release, title, features, names, figures, scale=FISHER, **asked)

@@ -96,5 +96,5 @@ def standardized_coefficients(
         return regression(covariance, [0], behind)[:, 0] * deviations[1:] / deviations[0]
 
     title = f"Standardized coefficients for {target}"
-    asked: dict[str, Any] = {"level": level, "generator": generator}
+    asked: dict[str, Any] = {"level": level, "together": used[1:], "generator": generator}
     return named_figures(release, title, used, used[1:], figures, **asked)

@@ -94,5 +94,5 @@ def variance_inflation(
         return np.diag(inverse_correlation(covariance))
 
     title = "Variance inflation factors"
-    asked: dict[str, Any] = {"level": level, "generator": generator}
+    asked: dict[str, Any] = {"level": level, "together": used, "generator": generator}
     return named_figures(release, title, used, used, figures, scale=LOG_SCALE, **asked)
