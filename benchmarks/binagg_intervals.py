@@ -11,8 +11,8 @@ BinAgg comes from its paper (`peer_methods.binagg`) and, if it is installed, fro
 intercept, as its authors do; dpcov fits an intercept.
 
 dpcov states no interval, or marks it, if a feature could follow from the others within the noise
-(`OLS.hidden`). Coverage and width are those of the other intervals, and `marked` is the fraction of
-the coefficients without such an interval.
+(`OLS.hidden`). Only the other intervals count for coverage and width, and `marked` is the fraction
+of the coefficients without such an interval.
 
 `make bench NAME=binagg_intervals` runs the script for an hour and a half. With `--runs`, it makes
 fewer runs; with `--methods`, it runs only some methods. The rows of other methods stay.
