@@ -59,6 +59,8 @@ TABLES: dict[str, Callable[[], Table]] = {
     "adult": adult,
     "telemonitoring": telemonitoring,
     "mixed": lambda: table_named("mixed"),
+    "scales": lambda: table_named("scales"),
+    "bimodal": lambda: table_named("bimodal"),
 }
 
 
