@@ -127,8 +127,8 @@ reproduce-seeds: .venv/ready-bench ## Run the same experiments with five other s
 	for run in 1 2 3 4 5; do $(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
 		experiments/reproduce.py --run $$run --no-controls $(PAPER) || exit 1; done
 
-colon: .venv/ready-bench ## Run the experiment on 2,000 genes, minutes (DPCOV_DATA=folder, or make data)
-	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/wang2018/colon.py
+colon: .venv/ready-bench ## Run the experiment on 2,000 genes, minutes (DPCOV_DATA=folder; ARGS=--all for all noise)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/wang2018/colon.py $(ARGS)
 
 app: .venv/ready-bench .venv/ready-test ## Drive dpcov app by keyboard in Chromium, with axe-core (needs npm)
 	$(ONE_THREAD) $(IN_FOLDERS) $(BIN)/python benchmarks/app_by_keyboard.py $(KINDS)

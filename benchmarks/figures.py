@@ -3,7 +3,8 @@
 `make figures` copies `results/*.json` to `docs/results/` (the snapshots). It then renders the
 snapshots in `FIGURES` as tables in the pages, between the markers `<!-- NAME -->` and
 `<!-- /NAME -->`. With names as arguments, it does so for these names only. The name `papers` copies
-the results of `make reproduce-controls`; the site generates the pages in `docs/papers` from them.
+the results of `make reproduce-controls` and counts the results of `make reproduce-seeds`; the site
+generates the pages of the papers from them.
 """
 
 from __future__ import annotations
@@ -173,6 +174,37 @@ def papers() -> None:
             shutil.copy(folder / chart.name, chart)
     for long_run in (ROOT / "results").glob("wang2018-colon.json"):
         shutil.copy(long_run, kept)
+    other_seeds(ROOT / "results", kept / "seeds.json")
+
+
+def cpu_seconds(run: dict[str, Any]) -> float:
+    """Return the CPU time of the claims of a run."""
+    return float(sum(row["seconds"] for row in run["rows"]))
+
+
+def other_seeds(results: Path, kept: Path) -> None:
+    """Keep one row for each paper whose experiments ran with other seeds.
+
+    A row counts the runs, the claims that have a verdict, and the runs in which all verdicts hold.
+    """
+    rows = {row["paper"]: row for row in json.loads(kept.read_text())} if kept.exists() else {}
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for measured in sorted(results.glob("reproduce-run*/*/claims.json")):
+        runs.setdefault(measured.parent.name, []).append(json.loads(measured.read_text()))
+    for paper, found in runs.items():
+        judged = [[row for row in run["rows"] if row["verdict"] != "measured"] for run in found]
+        rows[paper] = {
+            "paper": paper,
+            "command": f"make reproduce-seeds PAPER={paper}",
+            "commits": sorted({run["commit"] for run in found}),
+            "runs": len(found),
+            "claims": len(judged[0]),
+            "held": sum(all(row["ok"] for row in run) for run in judged),
+            "otherwise": sorted({row["id"] for run in judged for row in run if not row["ok"]}),
+            "CPU seconds": round(median(map(cpu_seconds, found))),
+        }
+    if rows:
+        kept.write_text(json.dumps([rows[paper] for paper in sorted(rows)], indent=1) + "\n")
 
 
 def main(names: list[str]) -> None:

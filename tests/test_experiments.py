@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -87,6 +88,43 @@ def test_what_the_pages_show_was_measured_for_the_claims_as_they_are(paper, clai
         assert row["ok"]
         assert (row["verdict"], row["faults"]) == (claim.verdict, [*map(str, claim.faults)])
         assert (row["claim"], row["ours"]) == (claim.claim, claim.ours)
+
+
+def test_the_verdicts_of_each_paper_hold_with_five_other_seeds(claims):
+    rows = json.loads((ROOT / "docs" / "results" / "papers" / "seeds.json").read_text())
+    assert [row["paper"] for row in rows] == PAPERS
+    for row in rows:
+        stated = claims.claims_of(row["paper"]).values()
+        assert row["claims"] == sum(claim.verdict != "measured" for claim in stated)
+        assert (row["runs"], row["held"], row["otherwise"]) == (5, 5, [])
+    assert sum(row["CPU seconds"] for row in rows) < 45 * 60
+
+
+def test_runs_with_other_seeds_are_counted_for_each_paper(tmp_path):
+    count = importlib.import_module("figures").other_seeds
+    kept = tmp_path / "seeds.json"
+
+    def ran(paper, *runs):
+        for number, oks in enumerate(runs, 1):
+            rows = [
+                {"id": f"c{at}", "verdict": "reproduced", "ok": ok, "seconds": number}
+                for at, ok in enumerate(oks)
+            ]
+            rows.append({"id": "own", "verdict": "measured", "ok": False, "seconds": 0})
+            folder = tmp_path / f"reproduce-run{number}" / paper
+            folder.mkdir(parents=True, exist_ok=True)
+            found = json.dumps({"commit": f"{number}", "rows": rows})
+            (folder / "claims.json").write_text(found)
+        count(tmp_path, kept)
+        return {row.pop("paper"): row for row in json.loads(kept.read_text())}
+
+    first = ran("one", [True, True], [True, False], [True, True])["one"]
+    assert (first["runs"], first["claims"], first["held"]) == (3, 2, 2)
+    assert (first["otherwise"], first["CPU seconds"]) == (["c1"], 4)
+    shutil.rmtree(tmp_path / "reproduce-run1")
+    shutil.rmtree(tmp_path / "reproduce-run2")
+    shutil.rmtree(tmp_path / "reproduce-run3")
+    assert ran("two", [True])["one"] == first  # a paper without new runs keeps its row
 
 
 NUMBERED = re.compile(r"(Algorithm|Theorem|Lemma|Corollary|Table|Figure)s? (\d+(?:\.\d+)?)")

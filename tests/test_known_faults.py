@@ -1,11 +1,13 @@
 """Kinds of faults that others found in libraries: planted in dpcov, each fails a named test."""
 
 import importlib
+import itertools
 import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import auditors
@@ -13,8 +15,9 @@ import dpcov
 import recorder
 from dpcov.api.auditing.adversaries import settings
 from dpcov.core import registry
-from dpcov.core.privacy import Neighbors
-from dpcov.mechanisms import MECHANISMS
+from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.mechanisms import MECHANISMS, Laplace
+from dpcov.rows.moment import Lattice
 from known_faults import FAULTS
 
 ROOT = Path(__file__).parents[1]
@@ -73,6 +76,27 @@ def test_the_tool_sees_every_addition_of_noise_and_changes_no_number():
 def test_every_mechanism_of_the_product_is_audited():
     product = MECHANISMS.keys() - registry.PAPER_MECHANISMS.keys()
     assert recorder.ASKED.keys() == {"auto", *product}
+    assert recorder.OF_PAPERS.keys() <= registry.PAPER_MECHANISMS.keys()
+    audited = {row["measured"].split(",")[0] for row in kept("dp-recorder", "dp-recorder")}
+    assert audited >= recorder.ASKED.keys() | recorder.OF_PAPERS.keys()
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("options", [{}, {"paper_constants": True}])
+def test_the_sensitivity_of_noise_in_each_entry_is_that_of_the_largest_change(neighbors, options):
+    lattice = Lattice(3, 1.0)
+    law = Laplace(0.0, **options).calibrate(lattice, PureDP(1.0), neighbors).matrix
+    ratio = law.diagonal / law.off_diagonal
+    stated = recorder.entries_sensitivity(lattice, law, neighbors)
+    norm, found = recorder.weighted(ratio), []
+    for signs in itertools.product((-1, 1), repeat=6):  # the worst rows are eigenvectors
+        weights = np.diag(signs[:3]).astype(float)
+        weights[np.triu_indices(3, 1)] = float(ratio) / 2 * np.array(signs[3:])
+        vectors = np.linalg.eigh(weights, UPLO="U").eigenvectors
+        last, first = (lattice.unit_bound * np.outer(row, row) for row in vectors.T[[2, 0]])
+        found.append(norm(last, first if neighbors == Neighbors.REPLACE_ONE else 0 * first))
+    assert 0.95 * stated <= max(found) <= stated * (1 + 1e-12)
+    assert stated <= float(law.diagonal) * (1 + 1e-12)
 
 
 def kept(name, attack=None):

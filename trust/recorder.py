@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cache
 from itertools import groupby, product
 from types import ModuleType
@@ -42,6 +43,8 @@ from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import standardized
 from dpcov.mechanisms.standardized import BY_DIRECTION
+from dpcov.papers.samplers.entrywise import EntrywiseLaplace
+from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.published.costs import ROUNDING_VARIANCE
 from dpcov.releases.file import to_document
 from dpcov.rows.moment import Lattice, units_per_row
@@ -52,7 +55,10 @@ from known_faults import FAULTS, Fault
 
 ATTACK = "dp-recorder"
 CONTROL = "dp-recorder: control that must be caught"
-LAPLACE, GAUSSIAN = (ScalarLaplace, WishartDifference), (ScalarGaussian, GaussianOrthogonal)
+NUCLEAR = (NuclearLaplace, SquareNuclearLaplace)
+LAPLACE = (ScalarLaplace, WishartDifference, *NUCLEAR)
+GAUSSIAN = (ScalarGaussian, GaussianOrthogonal)
+LAWS = (*LAPLACE, *GAUSSIAN, EntrywiseLaplace)
 QUERIES = ("second_moments", "norm_counts", "total")
 PURE, CONCENTRATED, APPROXIMATE = {"epsilon": 1.0}, {"rho": 0.5}, {"epsilon": 1.0, "delta": 1e-6}
 # Releases of every mechanism of the product, by the name of the mechanism.
@@ -62,12 +68,19 @@ ASKED: dict[str, tuple[dict[str, Any], ...]] = {
     "matrix-laplace": (PURE, PURE | {"radius": "private"}),
     "gaussian": (CONCENTRATED, APPROXIMATE, CONCENTRATED | {"radius": "private"}),
 }
+# Releases of the mechanisms from papers that only add noise to sums.
+OF_PAPERS: dict[str, tuple[dict[str, Any], ...]] = {
+    "nuclear-laplace": (PURE, PURE | {"form": "square"}),
+    "laplace": (PURE, PURE | {"paper_constants": True}),
+    "adaptive-laplace": (PURE,),
+    "adaptive-gaussian": (CONCENTRATED, APPROXIMATE),
+}
 # Numbers of rows. In the small table, noise hides all answers of the pilot query.
 SIZES = (1, 2_000)
 # Largest number of neighbours of a large table.
 MAX_NEIGHBORS = 16
 # Kinds of noisy answers in a release.
-KINDS = {"count", "matrix", "norms", "pilot", "trace", "trace beside a matrix"}
+KINDS = {"count", "entries", "matrix", "norms", "pilot", "trace", "trace beside a matrix"}
 QUICK_STEP = 5  # every so many of the releases in the smaller version
 COLUMNS = 4
 # Name of a row of `adversaries.units` that is orthogonal to another row.
@@ -136,9 +149,9 @@ class Run:
             assert np.shape(exact) == np.shape(noise), "only a part of the noise was added"
             kind, stated = self.sensitivity(law, np.ndim(exact))
             self.added.append(kind)
-            self.sums[key] = primitives(self.tool)[law.law](
-                answer, stated, law, kind, self.extra, noise
-            )
+            ratio = law.diagonal / law.off_diagonal if kind == "entries" else None
+            addition = primitive(self.tool, law.law, ratio)
+            self.sums[key] = addition(answer, stated, law, kind, self.extra, noise)
         return self.sums[key]
 
     def sensitivity(self, law: Any, order: int) -> tuple[str, float]:
@@ -174,6 +187,8 @@ class Run:
             case _, 1:
                 of_pilot = standardized.pilot_sensitivities(lattice, self.neighbors)
                 kind, squared, absolute = "pilot", *map(float, of_pilot)
+            case _ if isinstance(law, EntrywiseLaplace):
+                return "entries", entries_sensitivity(lattice, law, self.neighbors)
             case _:
                 kind = "matrix"
                 squared = float(lattice.frobenius_squared(self.neighbors))
@@ -210,6 +225,16 @@ class NoiseArray(np.ndarray):  # type: ignore[type-arg]
         return getattr(ufunc, method)(*plain, **more)
 
 
+def entries_sensitivity(lattice: Lattice, law: EntrywiseLaplace, neighbors: Neighbors) -> float:
+    """Return the sensitivity of a weighted l1 norm, by the proof of `dpcov.papers.laplace`."""
+    d, ratio = lattice.dimension, float(law.diagonal / law.off_diagonal)
+    if d == 1:
+        return float(lattice.unit_bound)
+    if neighbors == Neighbors.ADD_REMOVE:
+        return float(lattice.unit_bound) * (1 + ratio * (d - 1) / 2)
+    return float(lattice.unit_bound) * math.sqrt(2 * d + ratio**2 * d * (d - 1) / 2)
+
+
 # What the tool sees
 
 
@@ -234,9 +259,22 @@ def nuclear(one: Any, other: Any) -> float:
     return float(np.abs(values).sum()) * (1 - MAX_RELATIVE_EXCESS)
 
 
+def weighted(ratio: Fraction) -> Callable[[Any, Any], float]:
+    """Return an l1 norm of the upper triangle, with a weight of the entries off the diagonal."""
+
+    def norm(one: Any, other: Any) -> float:
+        change = np.abs(one - other)
+        above = np.triu(change, 1).sum() * float(ratio)
+        return float(np.trace(change) + above) * (1 - MAX_RELATIVE_EXCESS)
+
+    return norm
+
+
 NORMS: dict[str, Callable[[Any, Any], float]] = {
     ScalarLaplace.law: absolute,
     WishartDifference.law: nuclear,
+    NuclearLaplace.law: nuclear,
+    SquareNuclearLaplace.law: nuclear,
     ScalarGaussian.law: euclidean,
     GaussianOrthogonal.law: euclidean,
 }
@@ -250,8 +288,10 @@ def loss(sensitivity: float, law: Any, kind: str, extra: int, noise: Any) -> Any
     """
     if kind == "trace beside a matrix":
         return pld.identity(value_discretization_interval=LOSS_STEP)
+    if isinstance(law, EntrywiseLaplace):
+        return pure_losses(min(sensitivity / float(law.diagonal), MAX_EPSILON))
     if isinstance(law, LAPLACE):
-        scale = law.scale if isinstance(law, ScalarLaplace) else 2 * law.scale
+        scale = 2 * law.scale if isinstance(law, WishartDifference) else law.scale
         return pure_losses(min(sensitivity / float(scale), MAX_EPSILON))
     return gaussian_losses(math.sqrt(law.variance - extra) / sensitivity)
 
@@ -270,19 +310,18 @@ def gaussian_losses(deviation: float) -> Any:
 
 
 @cache
-def primitives(tool: ModuleType) -> dict[str, Callable[..., Any]]:
-    """Return the addition of noise as the tool records it, for each distribution."""
-    return {
-        law: tool.audit_spec(law, "values", "sensitivity", norm, loss)(add)
-        for law, norm in NORMS.items()
-    }
+def primitive(tool: ModuleType, law: str, ratio: Fraction | None) -> Callable[..., Any]:
+    """Return the addition of noise of a distribution as the tool records it."""
+    norm = NORMS[law] if ratio is None else weighted(ratio)
+    made: Callable[..., Any] = tool.audit_spec(law, "values", "sensitivity", norm, loss)(add)
+    return made
 
 
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
     """Record the draws and the queries of a run, and compare the queries."""
     with ExitStack() as stack:
-        for law, name in product((*LAPLACE, *GAUSSIAN), ("sample", "samples")):
+        for law, name in product(LAWS, ("sample", "samples")):
             stack.enter_context(patch.object(law, name, drawing(run, getattr(law, name))))
         for name in QUERIES:
             stack.enter_context(patch.object(Rows, name, asking(run, name, vars(Rows)[name])))
@@ -443,7 +482,8 @@ class Recording:
 
 def recordings() -> Iterator[Recording]:
     """Yield a recording for each mechanism, budget, relation, schema and number of rows."""
-    for (name, budgets), neighbors, size in product(ASKED.items(), Neighbors, SIZES):
+    every = ASKED | OF_PAPERS
+    for (name, budgets), neighbors, size in product(every.items(), Neighbors, SIZES):
         for budget, setting in product(budgets, settings(COLUMNS)):
             yield Recording(name, budget, neighbors, setting, size)
 

@@ -44,6 +44,21 @@ def verdicts() -> str:
     return _table(lines)
 
 
+def other_seeds() -> str:
+    """Return a table with the runs of each paper with other seeds, and the CPU time of a run."""
+    lines = [["paper", "runs", "claims", "runs in which all verdicts hold", "CPU minutes per run"]]
+    kept = json.loads((SNAPSHOTS / "papers" / "seeds.json").read_text())
+    for row in kept:
+        held = str(row["held"])
+        if row["otherwise"]:
+            held += f" (otherwise: {', '.join(row['otherwise'])})"
+        cells = [str(row["runs"]), str(row["claims"]), held, f"{row['CPU seconds'] / 60:.1f}"]
+        lines.append([_title(row["paper"]), *cells])
+    minutes = sum(row["CPU seconds"] for row in kept) / 60
+    lines.append(["**all papers**", "", "", "", f"**{minutes:.0f}**"])
+    return _table(lines)
+
+
 def claims(paper: str) -> str:
     """Return the claims of a paper, and our own, each with its verdict and its measurements."""
     kept = json.loads((SNAPSHOTS / "papers" / f"{paper}.json").read_text())["rows"]
@@ -507,6 +522,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     **{f"errors-{paper}": partial(errors, paper, shown) for paper, shown in SHOWN.items()},
     "printed-wang2018": partial(printed, "wang2018"),
     "verdicts": verdicts,
+    "other-seeds": other_seeds,
     "commands": commands,
     "public-names": public_names,
     "results": results,

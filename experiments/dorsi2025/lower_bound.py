@@ -1,8 +1,9 @@
-"""A lower bound for every Schatten norm, which answers the second question of section 3.
+"""A lower bound for every Schatten norm, on the second question of section 3.
 
-The bound packs matrices, as Hardt and Talwar (2010) do for linear queries. Let D = d(d+1)/2. Let M
-be positive semidefinite with a trace of at most t. At most t + d rows of norm at most 1 have the
-second moment M: an eigenvalue l needs the next integer above l. All other rows are 0.
+The proof awaits an independent check. The bound packs matrices, as Hardt and Talwar (2010) do for
+linear queries. Let D = d(d+1)/2. Let M be positive semidefinite with a trace of at most t. At most
+t + d rows of norm at most 1 have the second moment M: an eigenvalue l needs the next integer above
+l. All other rows are 0.
 
 - **Volumes.** The nuclear ball is the convex hull of the set of these M for t = 1 and its
   reflection. Its volume is at most 2^D times the volume of this set (Rogers and Shephard 1958). A
