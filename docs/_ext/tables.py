@@ -287,10 +287,11 @@ def binagg_intervals() -> str:
     """Return the errors, coverages and widths of dpcov and BinAgg for each design."""
     rows = json.loads((SNAPSHOTS / "binagg_intervals.json").read_text())["rows"]
     heads = ["error over BinAgg's", "privacy error over BinAgg's", "coverage"]
-    lines = [["rows", *heads, "marked", "coverage of BinAgg", "width over BinAgg's"]]
+    heads += ["marked", "coverage without privacy", "coverage of BinAgg", "width over BinAgg's"]
+    lines = [["rows", *heads]]
     ratios = []
     for design, group in groupby(rows, key=lambda row: row["design"]):
-        own, *peers = group
+        own, exact, *peers = group
         answered = [peer for peer in peers if peer["error"] is not None]
         least = [
             own[name] / min(peer[name] for peer in answered)
@@ -299,12 +300,12 @@ def binagg_intervals() -> str:
         ratios.append(least)
         covered = " and ".join(f"{peer['coverage']:.3f}" for peer in answered)
         figures = [f"{ratio:.2g}" for ratio in least]
-        own_cells = f"{own['coverage']:.3f}", f"{own['marked']:.0%}"
-        lines.append([design, *figures[:2], *own_cells, covered, figures[2]])
+        cells = f"{own['coverage']:.3f}", f"{own['marked']:.0%}", f"{exact['coverage']:.3f}"
+        lines.append([design, *figures[:2], *cells, covered, figures[2]])
     means = [f"**{geometric_mean(column):.2g}**" for column in zip(*ratios, strict=True)]
-    lines.append(["**geometric mean**", *means[:2], "", "", "", means[2]])
-    runs = {row["method"] == "dpcov": row["runs"] for row in rows}
-    return f"{runs[True]:,} runs of dpcov and {runs[False]:,} of BinAgg:\n\n{_table(lines)}"
+    lines.append(["**geometric mean**", *means[:2], *[""] * 4, means[2]])
+    runs = {row["method"]: row["runs"] for row in rows}
+    return f"{runs['dpcov']:,} runs of dpcov and {runs['BinAgg']:,} of BinAgg:\n\n{_table(lines)}"
 
 
 AUDITORS = ("dp-recorder", "dp-auditorium")  # snapshots of the audit tools of others
