@@ -220,10 +220,9 @@ class Standardized(Mechanism):
     trace_share : float in [0, 1), public
         Fraction of the last round for the trace under add-remove.
 
-    power : float in [0, 1], public
-        Power of the standard deviation that divides each feature. With 0 the features keep their
-        scale. With 1 all features have the same scale. A value between them reduces the largest
-        errors most.
+    power, directions_power : float in [0, 1], public
+        Powers of the standard deviation that divide each feature and each direction. The goal of
+        the request sets both (`mechanisms.choice`).
 
     directions_share : float in [0, 1), public
         Fraction of the budget for the directions query. The query clips the standardized rows at 1
@@ -236,14 +235,9 @@ class Standardized(Mechanism):
         doubles `directions_share` up to this limit. It skips the query if the noise would still
         hide most directions. With 0 the mechanism always uses `directions_share`.
 
-    directions_power : float in [0, 1], public
-        Power of the standard deviation that divides each direction.
-
     loss_weight : float above 0, public
-        Weight of the clipping bias relative to the noise in the choice of the radius. A weight
-        below 1 gives a smaller radius, for correlations and regression coefficients. An equal loss
-        in all directions does not change them. A weight above 1 gives a larger radius, for the
-        second moment as a whole.
+        Weight of the clipping bias relative to the noise in the choice of the radius. The goal of
+        the request sets the weight. A smaller weight gives a smaller radius.
 
     Returns
     -------
@@ -304,6 +298,7 @@ class Standardized(Mechanism):
         "tables that fill a small part of their bounds or lie far from the midpoints"
     )
     source: ClassVar[str] = "dpcov"
+    set_by_goal: ClassVar[frozenset[str]] = frozenset({"power", "directions_power", "loss_weight"})
 
     def __post_init__(self) -> None:
         check_fields(self)
