@@ -152,10 +152,9 @@ def too_uncertain(deviations: Array | float, widths: Array | float) -> Booleans:
 
 
 def flags(below: Booleans, tailed: Booleans | None = None) -> list[str]:
-    """Return the text beside each figure in a table: below the noise level, depends on the tail."""
-    tails = np.zeros(np.size(below), np.bool_) if tailed is None else np.ravel(tailed)
-    texts = zip(np.ravel(below).tolist(), tails.tolist(), strict=True)
-    return ["; ".join([FLAG_TEXT] * noise + [TAIL_TEXT] * tail) for noise, tail in texts]
+    """Return the text beside each figure in a table. Noise goes before a hidden tail."""
+    tails = np.where(False if tailed is None else np.ravel(tailed), TAIL_TEXT, "")
+    return np.where(np.ravel(below), FLAG_TEXT, tails).tolist()
 
 
 def sentence_of_names(below: Booleans, names: Sequence[str]) -> tuple[str, ...]:
@@ -1423,7 +1422,7 @@ class _Slopes:
         self._whole += np.sum((whole + sampling) ** 2, axis=0)
         self._count += len(noise)
 
-    def stated(self, tail: Array | float, *, blind: bool) -> Stated:
+    def stated(self, tail: Array | float = 0.0, *, blind: bool) -> Stated:
         """Return the statistic with its errors. They are not trusted if nothing shows the norms."""
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
