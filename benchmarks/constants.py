@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -37,7 +37,7 @@ TABLES = ("scales", "flags", "casp", "diamonds", "census", "mixed", "lognormal",
 BUDGETS: tuple[dict[str, float], ...] = ({"epsilon": 0.3}, {"epsilon": 1.0}, {"rho": 0.5})
 SEEDS = 6
 LEAST = 1e-12  # a smaller error is none
-WIDTHS = ("variance", "correlation")
+WIDTHS: tuple[Literal["variance", "correlation"], ...] = ("variance", "correlation")
 # Modules, name, and other values of a constant that affects releases.
 OF_RELEASES: tuple[tuple[tuple[ModuleType, ...], str, tuple[Any, Any]], ...] = (
     ((standardized,), "RADII_PER_DOUBLING", (2, 8)),

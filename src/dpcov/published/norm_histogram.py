@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 # Number of bins per octave. Source: not recorded.
 BINS_PER_OCTAVE = 2
-# Distance from the end of the first bin to the typical squared norm, in octaves.
-# Source: not recorded.
+# Distance from the end of the first bin to the typical squared norm, in octaves. Source: with 3 or
+# 12, no error differs by more than 9%, with a standard error of 5% (`make bench NAME=constants`).
 OCTAVES_BELOW_TYPICAL = 6
 
 # --- Noise thresholds ---
@@ -58,7 +58,8 @@ OCTAVES_BELOW_TYPICAL = 6
 MIN_PEAK_SNR = 4.0
 # Probability that noise alone makes an empty octave detectable. There are about 20 octaves.
 # The second value is smaller, because a false detection far from the other rows costs more.
-# Source: not recorded.
+# Source: with half or twice a value, no error differs by more than 2%
+# (`make bench NAME=constants`).
 FALSE_ALARM_ADJACENT = 5e-4  # for an octave next to a detectable octave
 FALSE_ALARM_DISTANT = 1e-5  # for any other octave
 
