@@ -77,6 +77,9 @@ SLOW, FEWER = ("levels", "adult hours"), 5
 
 # Penalty on encoded features that corresponds to ridge regression with alpha = 0.01.
 PENALTY = 0.02
+# Fraction of the total variance, and the probability that hidden rows hold more than it. Cells with
+# a higher probability are summarised apart.
+HIDDEN_VARIANCE, HIDDEN_CHANCE = 0.2, 0.25
 
 # Error of a figure that has no noise, such as the correlation of two categories.
 ROUNDING = 1e-9
@@ -101,7 +104,7 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
             continue
         one, spent = outcomes(made, encoded(table, made), targets, seed)
         found.append(one)
-        unseen.append(ClippingBias.of(made, made.second_moment()).has_undetectable_tail)
+        unseen.append(has_undetectable_tail(made))
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
     changes = effects(encoded(table, made), levels_of(made))
@@ -115,6 +118,16 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
             row |= figures | {"time": float(np.median(times)), "unseen": float(np.mean(unseen))}
             rows.append(row | {"OLS answers": float(np.mean(answers)) if of == "OLS" else None})
     return rows
+
+
+def has_undetectable_tail(release: Release) -> bool:
+    """Return True if rows that the noise hides can well hold much of the total variance."""
+    clip = ClippingBias.of(release, release.second_moment())
+    if release.lengths is None:
+        return False
+    threshold = HIDDEN_VARIANCE * clip.total_variance
+    chance = release.lengths.tail_loss_probability(release.lattice.radius, threshold)
+    return chance > HIDDEN_CHANCE
 
 
 def said(budget: dict[str, float]) -> str:

@@ -13,8 +13,6 @@ import dpcov
 from dpcov.estimate.errors import ClippingErrors
 from dpcov.published.clipping import (
     COLUMN_LOSS_RELATIVE_SD,
-    MAX_HIDDEN_VARIANCE_FRACTION,
-    MAX_HIDDEN_VARIANCE_PROBABILITY,
     ClippingBias,
     simulated_loss,
 )
@@ -179,20 +177,6 @@ def test_in_all_it_may_be_more_or_less_in_the_shape_of_the_moment() -> None:
     )
     assert sizes.std() == pytest.approx(deviation, rel=0.05)
     assert abs(sizes.mean()) < 0.1 * deviation
-
-
-def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> None:
-    made, whole = released(), moment(released())
-    assert made.lengths is not None
-    radius, spread = made.lattice.radius, float(np.trace(about_mean(whole)))
-    sizes = np.geomspace(1e-6, 10, 400) * spread
-    chances = np.array([made.lengths.tail_loss_probability(radius, size) for size in sizes])
-    last = int(np.flatnonzero(chances > MAX_HIDDEN_VARIANCE_PROBABILITY)[-1])
-    for at, unseen in ((last, True), (last + 1, False)):
-        scaled = whole * sizes[at] / (MAX_HIDDEN_VARIANCE_FRACTION * spread)
-        assert ClippingBias(made, scaled).has_undetectable_tail == unseen
-    for without in (whole, np.zeros((P + 1, P + 1))):
-        assert ClippingBias(changed(made, lengths=None), without).has_undetectable_tail is False
 
 
 def test_the_most_that_can_lie_beyond_is_stated_for_variance_and_means() -> None:

@@ -59,7 +59,7 @@ BY_NAME = pytest.mark.parametrize("estimator", ALL, ids=lambda e: type(e).__name
 
 def test_a_covariance_is_that_of_the_release() -> None:
     fitted = PrivateCovariance(**EXACT).fit(FRAME)
-    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, goal="relative", seed=0)
+    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, seed=0)
     assert np.array_equal(fitted.covariance_, made.covariance())
     assert np.array_equal(fitted.location_, made.mean())
     plain = EmpiricalCovariance().fit(ROWS)

@@ -11,17 +11,21 @@ import pytest
 
 import dpcov
 from dpcov.analysis import intervals
+from dpcov.analysis.covariance import covariances
 from dpcov.analysis.intervals import MAX_NOISE_FRACTION
 from dpcov.analysis.noise_warnings import TAIL_WARNING, noise_warnings
+from dpcov.analysis.summary import summary
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.estimate import Estimate
 from dpcov.published import norm_histogram as lengths
 from dpcov.published.record import CountEstimate
+from dpcov.report import render
 from rounds_for_tests import changed, count_noise
 from tables_for_tests import correlated
 from terminals import DPCOV
 
 DATA = correlated(20_000, 3, seed=1)
+TAIL = TAIL_WARNING.split("{")[0]
 FIXED = {"mechanism": "standardized", "look_share": 0.05, "directions_share": 0.11}
 
 
@@ -32,7 +36,7 @@ def release(count=20_000, seed=1, **request):
 
 def of_noise(made):
     """Return the warnings about results below the noise level, without the tail's warning."""
-    return [sentence for sentence in noise_warnings(made) if sentence != TAIL_WARNING]
+    return [sentence for sentence in noise_warnings(made) if not sentence.startswith(TAIL)]
 
 
 def test_many_rows_and_a_large_budget_leave_nothing_below_the_noise():
@@ -113,20 +117,52 @@ def test_detectable_norms_put_no_mean_below_the_noise():
         assert not of_noise(dpcov.release(table, lower=-1, upper=1, epsilon=1.0, seed=seed))
 
 
+def stays(kind, seed):
+    """Return 20,000 ages and lengths of stay, with a long or a light tail, and a release."""
+    generator = np.random.default_rng(1000 + seed)
+    age = generator.normal(55, 15, 20_000).clip(0, 110)
+    long, light = generator.lognormal(1.2, 1, 20_000), generator.normal(100, 30, 20_000)
+    stay = {"long": long, "light": light}[kind].clip(0, 365)
+    table = np.column_stack([age, stay])
+    return table, dpcov.release(table, lower=[0, 0], upper=[110, 365], epsilon=1.0, seed=seed)
+
+
+def test_the_interval_of_a_long_stay_covers_or_is_marked_and_a_light_one_is_not_marked():
+    """Control: without the mark, the intervals of the long stay cover too rarely."""
+    covered, marked = np.zeros((2, 2, 50), np.bool_)
+    for at, kind in enumerate(("long", "light")):
+        for seed in range(50):
+            table, made = stays(kind, seed)
+            found = dpcov.intervals(made, "variance", sampling=False)
+            truth = table[:, 1].var()
+            covered[at, seed] = found.low[1] <= truth <= found.high[1]
+            marked[at, seed] = found.depends_on_tail[1]
+            assert not found.depends_on_tail[0]  # the bounds of ages allow no long tail
+    assert (covered | marked)[0].mean() >= 0.85
+    assert covered[0].mean() < 0.5
+    assert marked[1].mean() <= 0.05
+
+
 def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
-    generator = np.random.default_rng(0)
-    long = np.clip(generator.standard_t(1.5, (20_000, 3)), -1000, 1000)
-    for table, said in ((long, True), (np.clip(generator.normal(size=(20_000, 3)), -6, 6), False)):
-        bound = float(np.abs(table).max().round())
-        made = dpcov.release(table, lower=-bound, upper=bound, rho=0.5, seed=1)
+    for kind, said in (("long", True), ("light", False)):
+        made = stays(kind, 1)[1]
         assert made.lengths is not None
         assert not made.lengths.below_noise_level
-        assert (TAIL_WARNING in noise_warnings(made)) == said
         fit = dpcov.ols(made, "x0")
-        assert (TAIL_WARNING in fit.tables()[0].notes) == said
-        assert (TAIL_WARNING in fit.document().get("assumed", ())) == said
+        facts, columns = dpcov.intervals(made, "variance", sampling=False), covariances(made)
+        assert facts.depends_on_tail.tolist() == [False, said]
+        assert facts.document()["depends_on_tail"].tolist() == [False, said]
+        assert columns.document()["standard_deviation_depends_on_tail"].tolist() == [False, said]
+        cells = dict(columns.tables()[0].rows)
+        assert (cells["x1"][-1] == intervals.TAIL_TEXT) == said
+        assert cells["x0"][-1] != intervals.TAIL_TEXT
+        assert (TAIL + "x1 outside" in str(summary(made).document()["notes"])) == said
+        assert (TAIL + "x1 outside" in " ".join(render(made).split())) == said
+        for notes in (noise_warnings(made), fit.tables()[0].notes, fit.document().get("assumed")):
+            assert (TAIL in str(notes)) == said
+            assert ("For any tail, clipping removed at most" in str(notes)) == said
         ordinary, clipped = (
-            dpcov.intervals(made, "mean", sampling=False, for_clipped_rows=asked)
+            dpcov.intervals(made, "variance", sampling=False, for_clipped_rows=asked)
             for asked in (False, True)
         )
         assert not ordinary.for_clipped_rows

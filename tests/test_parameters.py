@@ -62,7 +62,7 @@ def untouched(tmp_path, monkeypatch):
         ({"mechanism": None}, "mechanism must be text, not None."),
         ({"mechanism": "gausian"}, "The mechanism 'gausian' does not exist; did you"),
         ({"mechanism": "standardized", "look_share": 2}, "look_share must be above 0 and below 1"),
-        ({"mechanism": "gaussian", "power": 2}, "The mechanism 'gaussian' has no option 'power'."),
+        ({"mechanism": "gaussian", "rank": 2}, "The mechanism 'gaussian' has no option 'rank'."),
         ({"trace_share": "x"}, "trace_share must be a number, not 'x'."),
         ({"epsilon": "1"}, "epsilon must be a number above 0, not of type str."),
     ],
@@ -95,7 +95,7 @@ def test_functions_that_take_the_same_arguments_refuse_the_same(call) -> None:
     with pytest.raises(ReleaseError, match=r"goal must be 'all', .*, not 'truth'"):
         call(epsilon=1.0, goal="truth")
     with pytest.raises(DpcovError, match=r"no\.toml"):  # control: nothing is wrong with the rest
-        call(epsilon=1.0, goal="relative")
+        call(epsilon=1.0, goal="frobenius")
 
 
 def test_release_and_release_by_write_out_the_fields_of_a_request() -> None:

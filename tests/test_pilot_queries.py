@@ -420,7 +420,7 @@ def test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map() -> None:
     schema = Schema.from_bounds(-1.0, 1.0, tuple("abcd"))
     chosen = {goal: choose(schema, ZCDP(0.5), ADD, goal=goal).mechanism for goal in GOALS}
     weights = {"correlation": 0.5, "regression": 0.35}
-    for goal in {"all", "relative", *weights}:
+    for goal in {"all", *weights}:
         assert chosen[goal] == replace(BY_DIRECTION, loss_weight=weights.get(goal, 1.0))
     whole = {"power": 0.0, "directions_power": 0.5, "loss_weight": 2.0}
     assert chosen["frobenius"] == replace(BY_DIRECTION, **whole)

@@ -113,6 +113,9 @@ class _Columns:
         For each column with an interval that says nothing, the epsilon or rho of a release that
         would have an interval. NaN for the other columns. None without intervals.
 
+    tailed : ndarray of bool, shape (p,), or None
+        True for a standard deviation that depends on a hidden tail. None without intervals.
+
     """
 
     figures: tuple[tuple[Vector, ...], ...]
@@ -120,6 +123,7 @@ class _Columns:
     covers: Covers | None
     notes: tuple[str, ...]
     sufficient: Vector | None = None
+    tailed: Booleans | None = None
 
     @classmethod
     def of(cls, release: Release, generator: np.random.Generator | None) -> _Columns:
@@ -137,7 +141,8 @@ class _Columns:
             figures.append(Ends.around(own, (one.converted(ends.low), one.converted(ends.high))))
         enough = np.fmax(*(one.sufficient_budget for one in found))
         notes = (*budget_sentences(release.columns, enough, release.guarantee), *notes)
-        return cls(tuple(figures), below, found[0].covers, (found[0].covering, *notes), enough)
+        notes, tails = (found[0].covering, *notes), found[-1].depends_on_tail
+        return cls(tuple(figures), below, found[0].covers, notes, enough, tails)
 
     def table(self, release: Release) -> Table:
         """Return the table for readers."""
@@ -153,8 +158,9 @@ class _Columns:
         for one in FIGURES:
             heads += (one.name, *END_HEADS[: count - 1])
             forms += (one.form,) * count
-        if self.below is not None and self.below.any():
-            marks = flags(self.below)
+        none = np.zeros(len(rows), np.bool_)
+        marks = flags(none if self.below is None else self.below, self.tailed)
+        if any(marks):
             rows = [(name, [*row, mark]) for (name, row), mark in zip(rows, marks, strict=True)]
             heads, forms = (*heads, ""), (*forms, "")
         rows = with_other(release.schema, release.mean(), rows, deviation=count)
@@ -168,6 +174,7 @@ class _Columns:
             "covers": self.covers,
             "mean_below_noise": self.below,
             "sufficient_budget": self.sufficient,
+            "standard_deviation_depends_on_tail": self.tailed,
         }
         for one, values in zip(FIGURES, self.figures, strict=True):
             name = one.name.replace(" ", "_")
@@ -183,6 +190,8 @@ class _Columns:
                 found[one.name + end] = value.tolist()
             if one.name == "mean" and self.below is not None:
                 found["mean below noise"] = self.below.tolist()
+        if self.tailed is not None:
+            found["standard deviation depends on the tail"] = self.tailed.tolist()
         return found
 
 

@@ -43,7 +43,7 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate import Estimate, dependent
-from dpcov.estimate.errors import Stack
+from dpcov.estimate.errors import MAX_BATCH_ENTRIES, Stack, first_order
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.dates import shown as shown_dates
@@ -111,10 +111,12 @@ NO_CLIPPING_NOTE = (
 ROUNDING_NOTE = (
     "The noise is smaller than the rounding error, so the intervals are as fine as rounding allows."
 )
+TAILED = "variances that depend on a hidden tail"  # name in `Record.memory`
+TAIL_TEXT = "depends on the tail"
 TAIL_NOTE = (
-    "Rows too few to be detected may hold much of what the columns vary by. Intervals assume how "
-    "such tails go on, and the table's own figures may be outside. for_clipped_rows=True gives "
-    "intervals without that assumption, which are for the clipped rows only."
+    "No private release can show whether a few rows lie far from all others. Such rows in one "
+    f"column can put the figures that are marked '{TAIL_TEXT}' outside their intervals. "
+    "for_clipped_rows=True gives intervals for the clipped rows, without this assumption."
 )
 
 
@@ -154,9 +156,10 @@ def too_uncertain(deviations: Array | float, widths: Array | float) -> Booleans:
     return ~(np.asarray(deviations) <= MAX_NOISE_FRACTION * np.asarray(widths))
 
 
-def flags(below: Booleans) -> list[str]:
-    """Return the text beside each figure in a table, which is empty above the noise level."""
-    return [FLAG_TEXT if one else "" for one in np.ravel(below).tolist()]
+def flags(below: Booleans, tailed: Booleans | None = None) -> list[str]:
+    """Return the text beside each figure in a table. Noise goes before a hidden tail."""
+    tails = np.where(False if tailed is None else np.ravel(tailed), TAIL_TEXT, "")
+    return np.where(np.ravel(below), FLAG_TEXT, tails).tolist()
 
 
 def sentence_of_names(below: Booleans, names: Sequence[str]) -> tuple[str, ...]:
@@ -888,6 +891,10 @@ class Intervals(Result):
         For each interval that says nothing, the epsilon or rho of a release that would have an
         interval, or infinity if no such budget is known. NaN for all other intervals.
 
+    depends_on_tail : ndarray of bool
+        True if the figure can be outside its interval, because rows that are too few to be detected
+        can lie far from all others. They would change the figure by more than 5%.
+
     guarantee : Guarantee or None
         Guarantee of the release.
 
@@ -919,6 +926,7 @@ class Intervals(Result):
     schema: Schema | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
     below_noise: Booleans = None  # type: ignore[assignment]  # set below
     sufficient_budget: Array = None  # type: ignore[assignment]  # set below
+    depends_on_tail: Booleans = None  # type: ignore[assignment]  # set below
     guarantee: Guarantee | None = field(default=None, metadata=OMITTED_FIELD, compare=False)
 
     def __post_init__(self) -> None:
@@ -926,6 +934,8 @@ class Intervals(Result):
             object.__setattr__(self, "below_noise", contains_zero(self.low, self.high))
         if self.sufficient_budget is None:
             object.__setattr__(self, "sufficient_budget", np.full(np.shape(self.low), np.nan))
+        if self.depends_on_tail is None:
+            object.__setattr__(self, "depends_on_tail", np.zeros(np.shape(self.low), np.bool_))
 
     @property
     def guaranteed(self) -> bool:
@@ -997,12 +1007,12 @@ class Intervals(Result):
 
     def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
-        below = np.atleast_1d(self.below_noise)
+        below, tailed = np.atleast_1d(self.below_noise), np.atleast_1d(self.depends_on_tail)
         places = self.places()
         shown = places[:MAX_FULL_ROWS]
         rows: list[Row] = []
         for place in shown:
-            flag = FLAG_TEXT if below[place] else ""
+            (flag,) = flags(below[place], tailed[place])
             ends: list[Cell] = [float(low[place]), float(high[place])]
             if self.dated and self.schema is not None:
                 ends = shown_dates(self.schema, self.dated[place[0]], ends)  # type: ignore[arg-type]
@@ -1196,12 +1206,22 @@ def several_intervals(
     notes = _said(release, level, for_clipped_rows)
     if for_clipped_rows:
         ends = _alone(release.with_published("norms", None), asked, level, sampling, draws)
-    else:
-        ends = [
-            one.informative(level, release.guarantee)
-            for one in stated(release, asked, sampling, draws)
-        ]
-    return _with_notes(release, asked, ends, level, sampling, notes, for_clipped_rows)
+        return _with_notes(release, asked, ends, level, sampling, notes, for_clipped_rows=True)
+    found = stated(release, asked, sampling, draws)
+    return _of_stated(release, asked, found, level, sampling, notes)
+
+
+def _of_stated(
+    release: Release,
+    statistics: Sequence[Statistic],
+    found: Sequence[Stated],
+    level: float,
+    sampling: bool,
+    notes: tuple[str, ...],
+) -> list[Intervals]:
+    ends = [one.informative(level, release.guarantee) for one in found]
+    tails = [one.depends_on_tail for one in found]
+    return _with_notes(release, statistics, ends, level, sampling, notes, tails)
 
 
 def _with_notes(
@@ -1211,26 +1231,34 @@ def _with_notes(
     level: float,
     sampling: bool,
     notes: tuple[str, ...],
+    tails: Sequence[Booleans] | None = None,
+    *,
     for_clipped_rows: bool = False,
 ) -> list[Intervals]:
     """Return intervals with the sentences that belong to them.
 
     The parameter `ends` contains the lower and upper ends, the flags for trust and for the noise
-    level, and the sufficient budgets. The parameter `notes` contains the sentences of `_said`.
+    level, and the sufficient budgets. The parameter `notes` contains the sentences of `_said`, and
+    `tails` the flags of the figures that depend on a hidden tail.
     """
+    if tails is None:
+        tails = [np.zeros(np.shape(one[0]), np.bool_) for one in ends]
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     persons = dependent(release, sampling=sampling)
     unknown = release.clipped and release.lengths is None
     made = []
-    for statistic, (*parts, below, budgets) in zip(statistics, ends, strict=True):
+    for statistic, (*parts, below, budgets), tail in zip(statistics, ends, tails, strict=True):
         hidden = means_below_noise(release) if isinstance(statistic, Means) else None
-        parts += [below if hidden is None else hidden, budgets]
-        low, high, trusted, flagged, enough = (statistic.shaped(release, one) for one in parts)
+        parts += [below if hidden is None else hidden, budgets, tail]
+        low, high, trusted, flagged, enough, tailed = (
+            statistic.shaped(release, one) for one in parts
+        )
         names, dated = (
             getattr(statistic, one, lambda _: ())(release) for one in ("names", "dated")
         )
-        assumed = (unknown, notes, for_clipped_rows, persons, names, dated)
-        more = release.schema, flagged, enough, release.guarantee
+        said = (TAIL_NOTE, *notes) if tail.any() else notes
+        assumed = (unknown, said, for_clipped_rows, persons, names, dated)
+        more = release.schema, flagged, enough, tailed, release.guarantee
         made.append(Intervals(low, high, level, covers, trusted, *assumed, *more))
     return made
 
@@ -1243,8 +1271,6 @@ def _said(release: Release, level: float, for_clipped_rows: bool = False) -> tup
     beyond = () if clip is None else (clip.limits_in_words(level),)
     if for_clipped_rows:
         return (*notes, CLIPPED_ROWS_NOTE if release.clipped else NO_CLIPPING_NOTE, *beyond)
-    if clip is not None and clip.has_undetectable_tail:
-        notes += (TAIL_NOTE,)
     if release.clipped and clip is not None:
         return (*notes, CLIPPING_BIAS_NOTE, *beyond)
     return notes
@@ -1260,8 +1286,7 @@ def stated_intervals(
     """Return a statistic with its standard deviations and its intervals, from one simulation."""
     notes = _said(release, level)
     (found,) = stated(release, [statistic], sampling, reading_generator(generator))
-    ends = [found.informative(level, release.guarantee)]
-    return found, _with_notes(release, [statistic], ends, level, sampling, notes)[0]
+    return found, _of_stated(release, [statistic], [found], level, sampling, notes)[0]
 
 
 def stated(
@@ -1275,7 +1300,71 @@ def stated(
     for batch in truths.effects([partial(one.values, release) for one in statistics]):
         for slopes, effects in zip(found, batch, strict=True):
             slopes.add(*effects)
-    return [one.stated(blind=blind) for one in found]
+    tails = _tail_effects(release, statistics, truths.center)
+    return [one.stated(tail, blind=blind) for one, tail in zip(found, tails, strict=True)]
+
+
+def _tail_effects(
+    release: Release, statistics: Sequence[Statistic], center: Array
+) -> list[Array | float]:
+    """Return the largest change of each figure by a tail that the release does not reject.
+
+    The tail lies in one column alone and adds `Estimate.hidden_squares` to the second moment.
+
+    Parameters
+    ----------
+    release : Release
+        Release.
+
+    statistics : sequence of Statistic
+        Statistics.
+
+    center : ndarray, shape (d, d)
+        Second moment of the estimate.
+
+    Returns
+    -------
+    list of ndarray, shape (k,), or float
+        Changes to first order. 0 if no column can have such a tail, and infinity if the noise hides
+        the norms of most rows.
+
+    """
+    estimate = Estimate.of(release)
+    if estimate.hides_norms:  # nothing shows how far most rows lie from the mean
+        return [np.inf for _ in statistics]
+    hidden = estimate.hidden_squares
+    largest: list[Array | float] = [0.0 for _ in statistics]
+    columns = np.flatnonzero(hidden)
+    squares = np.diag(center)[: len(hidden)]
+    if release.has_intercept:  # the step of the derivative is small beside the variance
+        squares = squares - center[:-1, -1] ** 2 / center[-1, -1]
+    size = max(1, MAX_BATCH_ENTRIES // center.size)
+    for start in range(0, len(columns), size):
+        at = columns[start : start + size]
+        errors = np.zeros((len(at), *center.shape))
+        errors[np.arange(len(at)), at, at] = squares[at]
+        factors = (hidden[at] / squares[at])[:, None]
+        for place, one in enumerate(statistics):
+            effects = np.abs(first_order(partial(one.values, release), center, errors))
+            with np.errstate(invalid="ignore"):  # 0 times infinity
+                effects = np.where(effects > 0, effects * factors, 0.0)
+            largest[place] = np.maximum(largest[place], effects.max(axis=0))
+    return largest
+
+
+def tailed(release: Release) -> Booleans:
+    """Return (p,) flags of the variances that depend on a hidden tail."""
+    if TAILED not in release.memory:
+        variances, center = Variances(), Estimate.of(release).center
+        (tail,) = _tail_effects(release, [variances], center)
+        least = MAX_ERROR_FRACTION * variances.values(release, center[None])[0]
+        flagged = np.asarray(tail > least, np.bool_)
+        if flagged.any():  # only then are intervals necessary
+            found = stated(release, [variances], False, reading_generator())
+            flagged = found[0].depends_on_tail
+        release.memory[TAILED] = flagged
+    found_flags: Booleans = release.memory[TAILED]
+    return found_flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -1307,6 +1396,9 @@ class Stated:
     possible : tuple, optional
         Narrower limits that follow from the estimate. Intervals can exceed them.
 
+    tail : ndarray, shape (k,), or float
+        Largest changes of the figures by a hidden tail (`_tail_effects`).
+
     """
 
     values: Array
@@ -1316,6 +1408,13 @@ class Stated:
     limits: tuple[Array | float, Array | float]
     unlimited: Array | None = None
     possible: tuple[Array, Array] | None = None
+    tail: Array | float = 0.0
+
+    @property
+    def depends_on_tail(self) -> Booleans:
+        """True for each figure that a hidden tail can put outside its 95% interval, shape (k,)."""
+        least = np.maximum(Z_95 * self.deviations, MAX_ERROR_FRACTION * np.abs(self.values))
+        return np.asarray(self.tail > least, np.bool_)
 
     @property
     def below_noise(self) -> Booleans:
@@ -1393,7 +1492,7 @@ class _Slopes:
         self._whole += np.sum((whole + sampling) ** 2, axis=0)
         self._count += len(noise)
 
-    def stated(self, *, blind: bool) -> Stated:
+    def stated(self, tail: Array | float = 0.0, *, blind: bool) -> Stated:
         """Return the statistic with its errors. They are not trusted if nothing shows the norms."""
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
@@ -1403,7 +1502,9 @@ class _Slopes:
         narrower = getattr(self._statistic, "possible", None)
         possible = narrower(self._release, self._center) if narrower else None
         unlimited = np.sqrt(np.maximum(whole**2 - deviations**2 + of_noise**2, 0.0))
-        return Stated(self._values, deviations, of_noise, trusted, limits, unlimited, possible)
+        return Stated(
+            self._values, deviations, of_noise, trusted, limits, unlimited, possible, tail
+        )
 
 
 def _alone(

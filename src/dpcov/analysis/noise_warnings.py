@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpcov.analysis.intervals import means_below, too_uncertain
+from dpcov.analysis.intervals import CONFIDENCE_LEVEL, means_below, tailed, too_uncertain
 from dpcov.estimate import Estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpcov.releases import Release
 
 # Largest number of columns that a warning names.
 MAX_WARNED_NAMES = 3
 TAIL_WARNING = (
-    "Rows too few to be detected may hold much of what the columns vary by, and stated errors "
-    "assume how much. `dpcov.intervals` states a bound on it."
+    "No private release can show whether a few rows lie far from all others. Such rows in one "
+    "column can put the variances of {names} outside their intervals. {limits}"
 )
 
 
@@ -79,19 +81,29 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     below = means_below(estimate, of_means)
     names = [name for name, flagged in zip(release.columns, below, strict=True) if flagged]
     if names:
-        more = f" and {len(names) - MAX_WARNED_NAMES} more" if len(names) > MAX_WARNED_NAMES else ""
         why = (
             "noise hides how long most rows are, and so what clipping took from them."
             if blind
             else "the noise's standard deviation is above a tenth of the width of the bounds."
         )
-        named = f"{', '.join(names[:MAX_WARNED_NAMES])}{more}"
-        found.append(f"The means of {named} are below the noise level: {why}")
+        found.append(f"The means of {_listed(names)} are below the noise level: {why}")
     return (*found, *tail_warnings(release))
 
 
 def tail_warnings(release: Release) -> tuple[str, ...]:
-    """Return a warning if the norm histogram is detectable but the tail is not."""
-    if release.lengths is None or release.lengths.below_noise_level:
+    """Return a warning with the variances that depend on a tail that no release can show.
+
+    There is no warning if the noise hides the norms of most rows.
+    """
+    estimate = Estimate.of(release)
+    if release.lengths is None or estimate.hides_norms:
         return ()
-    return (TAIL_WARNING,) if Estimate.of(release).clipping.has_undetectable_tail else ()
+    names = [name for name, tail in zip(release.columns, tailed(release), strict=True) if tail]
+    limits = estimate.clipping.limits_in_words(CONFIDENCE_LEVEL)
+    return (TAIL_WARNING.format(names=_listed(names), limits=limits),) if names else ()
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names in a list, and the number of further names."""
+    more = f" and {len(names) - MAX_WARNED_NAMES} more" if len(names) > MAX_WARNED_NAMES else ""
+    return f"{', '.join(names[:MAX_WARNED_NAMES])}{more}"

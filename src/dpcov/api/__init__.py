@@ -377,10 +377,10 @@ def release(
         Name of a mechanism (``dpcov mechanisms`` lists them). With ``auto``, dpcov chooses a
         mechanism from public information.
 
-    goal : {'all', 'frobenius', 'relative', 'correlation', 'regression'}, default 'all'
-        Result that should be most accurate. The release gives all results for every goal. With
-        ``frobenius`` dpcov clips almost no rows. With ``correlation`` or ``regression`` dpcov clips
-        more rows.
+    goal : {'all', 'frobenius', 'correlation', 'regression'}, default 'all'
+        Result that should be most accurate. The release gives all results for every goal. The goal
+        applies to the mechanisms ``auto`` and ``standardized``. With ``frobenius`` dpcov clips
+        almost no rows. With ``correlation`` or ``regression`` dpcov clips more rows.
 
     neighbors : {'add-remove', 'replace-one'}, default 'add-remove'
         Relation between neighbouring tables. With ``add-remove`` the number of rows is private.

@@ -18,10 +18,11 @@ from dpcov.core.privacy import (
     budget_from,
     neighbors_named,
 )
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.denoise import Method
 from dpcov.errors import SchemaError
-from dpcov.mechanisms import Mechanism, MechanismOptions, mechanism_named
-from dpcov.mechanisms.choice import Goal
+from dpcov.mechanisms import Mechanism, MechanismOptions, Standardized
+from dpcov.mechanisms.choice import Goal, mechanism_for
 from dpcov.rows.missing import NumberRule
 from dpcov.rows.schema import Bounds, Schema
 
@@ -73,6 +74,8 @@ class Request:
         own = {name: getattr(self, name) for name in kinds_of(Request) if name != "options"}
         check_arguments(MechanismOptions, self.options, known=own, spell=str)
         check_arguments(Request, own, elsewhere=CHECKED_ELSEWHERE)
+        for name in sorted(Standardized.set_by_goal & self.options.keys()):
+            warn_of_former_name(name, "goal", depth=3)
         _ = self.budget, self.relation, self.named_mechanism  # each refuses wrong arguments
 
     @property
@@ -96,7 +99,7 @@ class Request:
         """Requested mechanism, or None if dpcov chooses the mechanism."""
         if self.mechanism == "auto":
             return None
-        return mechanism_named(self.mechanism, **self.mechanism_options)
+        return mechanism_for(self.mechanism, self.goal, **self.mechanism_options)
 
     @property
     def opened_ledger(self) -> Ledger | None:

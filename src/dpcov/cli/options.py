@@ -50,7 +50,8 @@ Mechanism = Annotated[
 Goal = Annotated[
     Literal["all", "frobenius", "relative", "correlation", "regression"],
     typer.Option(
-        help="Results that auto makes most accurate. frobenius is the second moment as a whole."
+        help="Results to make most accurate, with auto or standardized. frobenius is the second "
+        "moment as a whole."
     ),
 ]
 Denoise = Annotated[

@@ -97,8 +97,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Relation between neighbouring tables, as in `dpcov.release`.
 
     mechanism : str, default 'auto'
-        Name of the mechanism, as in `dpcov.release`. With ``auto``, the `goal` of the estimator
-        decides.
+        Name of the mechanism, as in `dpcov.release`. The estimator sets the `goal`.
 
     denoise : {'shrink', 'project', 'none'}, default 'shrink'
         Method that denoises the release.
@@ -133,7 +132,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     """
 
-    goal: ClassVar[Goal] = "relative"  # figures that the mechanism ``auto`` makes accurate
+    goal: ClassVar[Goal] = "all"  # figures that the mechanism makes most accurate
 
     bounds: Any = None
     _: KW_ONLY

@@ -59,13 +59,14 @@ class MechanismOptions(TypedDict, total=False):
 
     # options of the core mechanisms
     directions_most: float
-    directions_power: float
     directions_share: float
     look_share: float
-    loss_weight: float
-    power: float
     radius_share: float
     trace_share: float
+    # former options, which the goal sets; version 0.5 removes them
+    directions_power: float
+    loss_weight: float
+    power: float
     # options of mechanisms from papers only
     agreement: float
     allocation: Literal["adaptive", "uniform"]
@@ -152,22 +153,24 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
             f"The mechanism {name!r} does not exist{did_you_mean(name, MECHANISMS)} "
             f"Choose one of: {', '.join(MECHANISMS)}, auto."
         )
-    options = options_of(name)
+    kind, options = MECHANISMS[name], options_of(name)
     if any(isinstance(value, int) and abs(value) > MAX_OPTION for value in fields.values()):
         raise MechanismError(
             f"An option of the mechanism {name!r} is larger than 2^53. Choose a smaller value."
         )
-    for field in fields.keys() - options.keys():
+    for field in fields.keys() - options.keys() - kind.set_by_goal:
         raise MechanismError(
             f"The mechanism {name!r} has no option {field!r}{did_you_mean(field, options)} "
             f"Its options are: {', '.join(options)}."
         )
-    return MECHANISMS[name](**fields)
+    return kind(**fields)
 
 
 def options_of(name: str) -> dict[str, Any]:
     """Return the options of a registered mechanism with their defaults."""
-    return {field.name: field.default for field in fields_of(MECHANISMS[name])}  # type: ignore[arg-type]
+    kind = MECHANISMS[name]
+    fields = fields_of(kind)  # type: ignore[arg-type]
+    return {one.name: one.default for one in fields if one.name not in kind.set_by_goal}
 
 
 __all__ = [

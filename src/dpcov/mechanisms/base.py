@@ -35,6 +35,8 @@ class Mechanism(Protocol):
     name: ClassVar[str]
     use: ClassVar[str]  # tables and budgets that the mechanism is for
     source: ClassVar[str]  # authors of the mechanism
+    # Fields that the goal of a request sets. They are no options of the mechanism.
+    set_by_goal: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpcov.core.privacy import Neighbors
+from dpcov.core.renamed import warn_of_former_name
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, count
+from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, count, mechanism_named
 from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
-from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Standardized
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical, Count, Flag
 from dpcov.rows.sources.rows import IN_MEMORY_MESSAGE
@@ -30,16 +31,17 @@ SUM_MECHANISMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
 
 
 Goal = Literal["all", "frobenius", "relative", "correlation", "regression"]
-GOALS: tuple[Goal, ...] = get_args(Goal)
-# Value of `Standardized.loss_weight` for each goal. Source: tuned, that is, the value with the
-# smallest error on the tables of the part `tune` in benchmarks/tables.toml.
-LOSS_WEIGHTS = {
-    "all": 1.0,
-    "frobenius": 2.0,
-    "relative": 1.0,
-    "correlation": 0.5,
-    "regression": 0.35,
+# Fields of `Standardized` that each goal changes (`Standardized.set_by_goal`). An experiment can
+# change an entry. The release file records the values. The powers make the noise nearly equal in
+# all directions (`RowTransform.by_direction`). Source: tuned, that is, the values with the smallest
+# error on the tables of the part `tune` in benchmarks/tables.toml.
+SETTINGS: dict[Goal, dict[str, Any]] = {
+    "all": {},
+    "frobenius": {"power": 0.0, "directions_power": 0.5, "loss_weight": 2.0},
+    "correlation": {"loss_weight": 0.5},
+    "regression": {"loss_weight": 0.35},
 }
+GOALS = tuple(SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,20 @@ def calibrated(
             f"The options of {mechanism.name} and this budget are outside the range of "
             "floating-point numbers. Change an option or the budget."
         ) from None
+
+
+def settings_of(goal: Goal) -> dict[str, Any]:
+    """Return the fields of `Standardized` that a goal changes. Warn of a former goal."""
+    if goal == "relative":
+        warn_of_former_name("goal relative", "goal all")
+        goal = "all"
+    return SETTINGS[goal]
+
+
+def mechanism_for(name: str, goal: Goal, **fields: Any) -> Mechanism:
+    """Return the mechanism with this name, the settings of a goal, and further options."""
+    settings = settings_of(goal) if name == Standardized.name else {}
+    return mechanism_named(name, **settings | fields)
 
 
 def expected_noise(law: MatrixLaw, lattice: Lattice) -> float:
@@ -145,9 +161,7 @@ def choose(
     if max(1, 2 * rare) < lattice.features and not schema.missing_columns:
         mechanism = BY_DIRECTION
         reason = "estimates means and principal directions first, then adds less noise"
-    if goal == "frobenius":  # nearly equal noise in all directions (`RowTransform.by_direction`)
-        mechanism = replace(mechanism, power=0.0, directions_power=0.5)
-    mechanism = replace(mechanism, loss_weight=LOSS_WEIGHTS[goal])
+    mechanism = replace(mechanism, **settings_of(goal))
     with suppress(MechanismError):
         return Choice(mechanism, reason, calibrated(mechanism, *asked, with_mu=with_mu))
     return least_noise(*asked, with_mu=with_mu)

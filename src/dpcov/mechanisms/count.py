@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
     from dpcov.rows.sources.rows import Rows
 
-# Fractions of epsilon and of rho that the count spends. Source: not recorded.
+# Fractions of epsilon and of rho that the count spends. Source: with half or twice a value, no
+# error of means, variances, correlations or coefficients differs by more than 4%, with a standard
+# error of 4% (`make bench NAME=constants`).
 COUNT_EPSILON_SHARE, COUNT_RHO_SHARE = Fraction(1, 25), Fraction(1, 64)
 # Largest epsilon. With it, mu is below 2^20, the largest value that the search for mu allows.
 MAX_COUNT_EPSILON = 2.0**38

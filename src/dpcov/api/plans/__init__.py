@@ -34,7 +34,7 @@ from dpcov.core.steps import Steps
 from dpcov.denoise import Method
 from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
-from dpcov.mechanisms.choice import Goal, choose
+from dpcov.mechanisms.choice import Goal, choose, mechanism_for
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 
@@ -522,7 +522,7 @@ class _Planner:
         self, own: Prediction, name: str, rows: int, steps: Steps
     ) -> dict[str, tuple[float, float]]:
         """Return the range of each error over several tables that fit the assumptions."""
-        mechanism = self.chosen(own.budget) if name == "auto" else mechanism_named(name)
+        mechanism = self.mechanism(name, own.budget)
         errors = [own.errors]
         for table in self._others():
             steps.advance()
@@ -548,6 +548,10 @@ class _Planner:
         asked = self.schema, budget, self.neighbors
         return choose(*asked, goal=self.goal, with_mu=self.with_mu).mechanism
 
+    def mechanism(self, name: str, budget: Budget) -> Mechanism:
+        """Return the mechanism with this name, or the choice of ``auto``."""
+        return self.chosen(budget) if name == "auto" else mechanism_for(name, self.goal)
+
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False
     ) -> Prediction:
@@ -556,7 +560,7 @@ class _Planner:
         With few features the prediction always uses many releases. The table by budget is then
         consistent with the table by mechanism.
         """
-        mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
+        mechanism = self.mechanism(name, budget)
         careful |= self.table.lattice.dimension <= MAX_FAST_FEATURES
         return self._tried(mechanism, budget, trials, careful=careful)
 
@@ -569,7 +573,7 @@ class _Planner:
         chosen = self.chosen(budget)
         if name == chosen.name:
             return self._tried(chosen, budget, trials, careful=True)
-        mechanism = mechanism_named(name)
+        mechanism = self.mechanism(name, budget)
         calibrate = mechanism.calibrate_gaussian if self.with_mu else mechanism.calibrate
         calibration = calibrate(self.table.lattice, budget, self.neighbors)
         if self.table.lattice.dimension > MAX_FAST_FEATURES and not adds_noise(calibration):

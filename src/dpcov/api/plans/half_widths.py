@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +34,8 @@ from dpcov.core.show.table import Cell, Row, Table, sentences
 from dpcov.core.steps import Steps
 from dpcov.denoise import Method
 from dpcov.errors import BudgetError, MechanismError, ReleaseError
-from dpcov.mechanisms import mechanism_named
 from dpcov.mechanisms.choice import Goal
 from dpcov.rows.schema import Schema
-
-if TYPE_CHECKING:
-    from dpcov.mechanisms import Mechanism
 
 # Numbers of simulated releases at the budget of a first answer, at each budget that a first answer
 # tries, and at the budget of the plan. Source: chosen for a first answer within 3 s.
@@ -347,15 +343,9 @@ class _Simulation:
         tables = [self._table(replace(stated, spread=spread)) for spread in spreads]
         return [*tables, *(table.with_longer_tails() for table in (self.table, *tables))]
 
-    def mechanism_for(self, budget: Budget) -> Mechanism:
-        """Return the mechanism of a release."""
-        if self.mechanism == "auto":
-            return self.planner.chosen(budget)
-        return mechanism_named(self.mechanism)
-
     def at(self, budget: Budget, releases: int, table: SimulatedTable | None = None) -> BudgetWidth:
         """Return the medians of the half widths over simulated releases."""
-        mechanism = self.mechanism_for(budget)
+        mechanism = self.planner.mechanism(self.mechanism, budget)
         trials = self.planner.trials(self.rows, self.table if table is None else table)
         found: list[Widths] = []
         for made in trials.releases(mechanism, budget, self.planner.neighbors, releases):
