@@ -887,7 +887,7 @@ def _intervals_of_figures(
         product = relative @ covariance
         biases.append(float(np.trace(product)))
         variances.append(2 * float(np.sum(product * product.T)))
-    sampled = 4 * explained * left**2 / rows
+    sampled = 4 * max(explained, 0.0) * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
     if not wald.p_value <= 1 - level:  # no effect found, or no test
@@ -928,11 +928,17 @@ def _gone(name: str) -> float:
 def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
     estimate = Estimate.of(release)
-    if not release.schema.missing_columns:
-        return estimate.center
-    if not estimate.second_moment.any():
+    gaps = bool(release.schema.missing_columns)
+    if gaps and not estimate.second_moment.any():
         Estimate.required(release)  # raises with the reason
     matrix = estimate.center
+    if matrix[-1, -1] <= 0:
+        raise ReleaseError(
+            "The noise hides the number of rows, so a regression is not determined. Use a larger "
+            "epsilon or more rows."
+        )
+    if not gaps:
+        return matrix
     rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
     if rows.min() >= 1:
         return matrix
