@@ -745,8 +745,8 @@ def ols(
         reach = np.hypot(widest, z * noise_errors / divisor)
         step = replace(joint, effects=joint.effects / divisor)
         own, factors = _intervals_of_figures(
-            step, wald if divisor == 1 else step.test(), relative, float(explained),
-            of_figures / divisor, bias / divisor, independent, level,
+            step, relative, float(explained), of_figures / divisor, bias / divisor, independent,
+            level,
         )  # fmt: skip
         residuals = np.minimum(residual_deviation * factors, unit)
         alone = np.column_stack([own, residuals])
@@ -826,7 +826,6 @@ def _tests(
 
 def _intervals_of_figures(
     joint: Step,
-    wald: WaldTest,
     relative: Matrix,
     explained: float,
     deviations: Vector,
@@ -847,9 +846,6 @@ def _intervals_of_figures(
     ----------
     joint : Step
         Newton step of the joint hypothesis.
-
-    wald : WaldTest
-        Test of the joint hypothesis.
 
     relative : ndarray, shape (k, k)
         Covariance of the features, divided by the variance of the target.
@@ -890,7 +886,7 @@ def _intervals_of_figures(
     sampled = 4 * max(explained, 0.0) * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
-    if not wald.p_value <= 1 - level:  # no effect found, or no test
+    if not joint.test_of_independent_rows().p_value <= 1 - level:  # no effect found, or no test
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2
