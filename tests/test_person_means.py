@@ -324,3 +324,17 @@ def test_dependent_rows_have_p_values_only_with_a_design_effect():
     for wrong in (0.9, math.inf, math.nan):
         with pytest.raises(ReleaseError, match="at least 1"):
             dpcov.ols(made, "x", design_effect=wrong)
+
+
+def test_the_interval_of_r_squared_needs_no_p_value():
+    data = panel(3000, np.random.default_rng(4))
+    above = (data["x"].to_numpy() > 0).astype(float)
+    data = data.set_column(data.column_names.index("f"), "f", pa.array(above))
+    unit = {"column": "id", "type": "text", "max_rows": 5}
+    made = dpcov.release(data, schema=declared(unit=unit), epsilon=20.0, seed=1)
+    fit = dpcov.ols(made, "x ~ f")
+    assert np.isnan(fit.wald.p_value)
+    low, high = fit.r_squared_interval
+    assert 0.4 < low < fit.r_squared < high < 0.8
+    text = fit.summary()
+    assert "no p-value" in text

@@ -19,6 +19,7 @@ from dpcov.analysis.precision import _Problem, noise_of_entries, precision, prec
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
+from dpcov.estimate import MIN_FEATURE_VARIANCE
 from dpcov.releases import Release
 from rounds_for_tests import changed
 from tables_for_tests import write_people
@@ -213,6 +214,28 @@ def test_stability_separates_firm_edges_from_accidents() -> None:
     assert precision(chain_release(20_000), 0.03, draws=0).edges[0].stability is None
     unasked, asked = (precision(chain_release(20_000), 0.03, draws=draws) for draws in (None, 20))
     np.testing.assert_array_equal(unasked.shares, asked.shares)
+
+
+def test_stability_of_numbers_whose_indicators_are_left_out() -> None:
+    x = {"kind": "number", "lower": -4, "upper": 4, "missing": "level"}
+    columns = {f"x{j}": x for j in range(3)}
+    made_by = dpcov.Schema.parse({"version": 3, "columns": columns})
+    made = dpcov.release(chain_rows(20_000)[:, :3], schema=made_by, epsilon=4.0, seed=0)
+    found = precision(made, 0.05, draws=3)
+    assert found.columns == ("x0", "x1", "x2")
+    assert found.left_out == tuple(f"x{j}=(missing)" for j in range(3))
+    assert found.shares is not None
+    assert found.shares[0, 1] == 1
+
+
+def test_a_simulated_release_without_variance_has_no_edges() -> None:
+    row, answered = np.array([[0.5, 0.6]]), 0
+    for seed in range(20):
+        made = dpcov.release(row, lower=0, upper=1, epsilon=2.0, seed=seed, denoise="none")
+        if np.diag(made.covariance()).max() > MIN_FEATURE_VARIANCE:
+            answered += 1
+            assert np.isfinite(precision(made, draws=20).precision).all()
+    assert answered
 
 
 def test_features_without_variance_are_left_out() -> None:

@@ -16,7 +16,7 @@ from dpcov.analysis.pca import _leading
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
 from dpcov.releases.carried import carried
-from dpcov.releases.dates import shown
+from dpcov.releases.dates import length, shown
 from dpcov.report.documents import document
 from dpcov.rows.schema import Schema
 
@@ -94,6 +94,8 @@ def test_what_is_no_date_stays_a_number_of_days():
     assert shown(DATED.schema, "day", [19_000.0, 1e9, np.nan])[:2] == ["2022-01-08", "1e+09 days"]
     assert np.isnan(shown(DATED.schema, "day", [np.nan])[0])
     assert shown(DATED.schema, "age", [19_000.0]) == [19_000.0]
+    assert length(DATED.schema, "day", 3.0) == "3 days"
+    assert np.isnan(length(DATED.schema, "day", np.nan))
 
 
 def test_json_holds_numbers_and_says_what_they_count():

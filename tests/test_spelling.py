@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyreadstat
 import pytest
+from typer.testing import CliRunner
 
 import dpcov
+from dpcov import cli
 from dpcov.api.about import schema_hash
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import codes_of, values_of
@@ -307,3 +309,40 @@ def test_the_message_about_absent_columns_contains_no_name_of_the_table(tmp_path
         assert "differs from 'weight kg' only in capitals" in str(caught.value)
         assert "secret" not in str(caught.value)
         assert "KG" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "dta", "sav", "sqlite"])
+def test_a_release_names_numbers_that_a_table_declares_as_texts(tmp_path, monkeypatch, ending):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"wage": ["1,5", "2"], "smoker": ["ja", "nein"], "age": [30.0, 40.0]})
+    writers = {
+        "csv": lambda path: frame.to_csv(path, index=False),
+        "xlsx": lambda path: frame.to_excel(path, index=False),
+        "parquet": frame.to_parquet,
+        "dta": lambda path: frame.to_stata(path, write_index=False),
+        "sav": lambda path: pyreadstat.write_sav(frame, path),
+        "sqlite": lambda path: _to_sqlite(frame, path),
+    }
+    writers[ending](tmp_path / f"t.{ending}")
+    table = ["--table", "t"] * (ending == "sqlite")
+    ends = "kind = 'number'\nlower = 0\nupper = 50\nmissing = 'level'\n"
+    said = []
+    for more, flag in (("", ""), ("decimal = ','\n", "true = ['ja']\nfalse = ['nein']\n")):
+        Path("t.toml").write_text(
+            f"version = 3\n[columns.wage]\n{ends}{more}[columns.age]\n{ends}"
+            f"[columns.smoker]\nkind = 'flag'\nmissing = 'level'\n{flag}"
+        )
+        command = ["release", f"t.{ending}", "--schema", "t.toml", "--epsilon", "1", *table]
+        done = CliRunner().invoke(cli.app, [*command, "--out", "t.json", "--force"])
+        assert done.exit_code == 0, (done.output, done.exception)
+        said.append(done.output)
+    typed = ending not in ("csv", "xlsx")  # these files declare no types
+    assert ("declares texts in 'wage', 'smoker', and" in said[0]) == typed
+    assert "declares texts" not in said[1]
+
+
+def _to_sqlite(frame: pd.DataFrame, path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE t (wage TEXT, smoker TEXT, age INTEGER)")
+        file.executemany("INSERT INTO t VALUES (?, ?, ?)", frame.values.tolist())
+    file.close()

@@ -110,7 +110,8 @@ class _Moments:
 
     def rest(self, means: Vector, covariance: Matrix) -> float:
         """Return the share of rows with a number and without a group."""
-        shares, *_ = self.of(means, covariance, with_rest=False)
+        with np.errstate(all="ignore"):  # a group can be empty
+            shares, *_ = self.of(means, covariance, with_rest=False)
         return float(1 - self._absent(means) - shares.sum())
 
     def _absent(self, means: Vector) -> float:

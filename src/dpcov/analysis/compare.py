@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from dpcov.analysis.intervals import Stated, Statistic
     from dpcov.core.arrays import Booleans, Vector
+    from dpcov.core.show.table import Cell
     from dpcov.rows.schema import Schema
 
 Persons = Literal["disjoint", "same", "unknown"]
@@ -189,12 +190,19 @@ class Comparison(Result):
         """Return the cells of a figure as texts. Means of dates are dates."""
         name, kind = self.names[at], self.statistics[at]
         figures = [float(self.first[at]), float(self.second[at])]
-        cells = shown(self.schema, name, figures) if kind == "mean" else figures
-        texts = [one if isinstance(one, str) else f"{one:.4g}" for one in cells]
-        change = length(self.schema, name, float(self.difference[at]))
-        texts.append(change if isinstance(change, str) else f"{change:+.4g}")
+        cells: list[Cell] = list(figures)
+        if kind == "mean":
+            cells = shown(self.schema, name, figures)
+        cells.append(length(self.schema, name, float(self.difference[at])))
+        forms = ("{:.4g}", "{:.4g}", "{:+.4g}")
+        texts = [
+            _unless_unknown(form, one) if isinstance(one, float) else str(one)
+            for form, one in zip(forms, cells, strict=True)
+        ]
         ends = ((self.rows_lower, self.rows_upper), (self.lower, self.upper))
-        return texts + [f"[{low[at]:.3g}, {high[at]:.3g}]" for low, high in ends]
+        return texts + [
+            _unless_unknown("[{:.3g}, {:.3g}]", low[at], high[at]) for low, high in ends
+        ]
 
     def _notes(self, whom: str) -> tuple[str, ...]:
         """Return the sentences below the tables."""
@@ -433,9 +441,10 @@ class _Pair:
         return Joined(tuple(part for part in parts if part[1]))
 
     def figures(self, release: Release) -> Vector:
-        """Return all figures of a release."""
+        """Return all figures of a release, or NaN for the root of a negative variance."""
         means, deviations, pairs = self._positions(release)
-        found = [release.mean()[means], np.sqrt(release.variance()[deviations])]
+        with np.errstate(invalid="ignore"):  # a variance without denoising can be negative
+            found = [release.mean()[means], np.sqrt(release.variance()[deviations])]
         if pairs:
             found.append(release.correlation()[tuple(np.transpose(pairs))])
         return np.concatenate(found)
@@ -462,6 +471,11 @@ class _Pair:
         if alone:
             found.append(f"Not compared, because one release lacks them: {', '.join(alone)}.")
         return found
+
+
+def _unless_unknown(form: str, *figures: float) -> str:
+    """Return figures as text, or ``-`` if one is unknown."""
+    return "-" if np.isnan(figures).any() else form.format(*figures)
 
 
 def guarantees(first: Release, second: Release, persons: Persons) -> tuple[str, ...]:

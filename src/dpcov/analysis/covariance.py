@@ -74,8 +74,9 @@ class Figure:
 
 
 def _deviations(release: Release) -> Vector:
-    """Return the standard deviations of the columns, shape (p,)."""
-    return np.asarray(np.sqrt(release.variance()))
+    """Return the standard deviations of the columns, shape (p,), or NaN for a negative variance."""
+    with np.errstate(invalid="ignore"):  # a variance without denoising can be negative
+        return np.asarray(np.sqrt(release.variance()))
 
 
 def _lengths(schema: Schema, name: str, values: list[float]) -> list[Cell]:

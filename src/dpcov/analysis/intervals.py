@@ -579,14 +579,18 @@ class Coefficients(_Plain):
         """Return limits of the coefficients that follow from the estimate. The intercept has none.
 
         With the covariance G of the features, least squares has b' G b of at most the variance v of
-        the target. Therefore b_j is at most sqrt(v (G^-1)_jj), of any sign.
+        the target. Therefore b_j is at most sqrt(v (G^-1)_jj), of any sign. There are no limits if
+        the covariances are undefined.
         """
         to, at = target_and_features(
             release, self.target, self.features, reference=not self.penalties
         )
         covariance, scales = Stack.of(release, center[None]).covariances[0], release.scales
-        inverse = np.diag(np.linalg.pinv(covariance[np.ix_(at, at)], hermitian=True))
-        largest = np.sqrt(np.maximum(covariance[to, to] * inverse, 0.0)) * scales[to] / scales[at]
+        used = covariance[np.ix_([to, *at], [to, *at])]
+        largest = np.full(len(at), np.inf)
+        if np.isfinite(used).all():
+            inverse = np.diag(np.linalg.pinv(used[1:, 1:], hermitian=True))
+            largest = np.sqrt(np.maximum(used[0, 0] * inverse, 0.0)) * scales[to] / scales[at]
         ends = np.concatenate([[np.inf], largest])
         return -ends, ends
 

@@ -760,8 +760,8 @@ def ols(
         reach = np.hypot(widest, z * noise_errors / divisor)
         step = replace(joint, effects=joint.effects / divisor)
         own, factors = _intervals_of_figures(
-            step, wald if divisor == 1 else step.test(), relative, float(explained),
-            of_figures / divisor, bias / divisor, independent, level,
+            step, relative, float(explained), of_figures / divisor, bias / divisor, independent,
+            level,
         )  # fmt: skip
         residuals = np.minimum(residual_deviation * factors, unit)
         alone = np.column_stack([own, residuals])
@@ -842,7 +842,6 @@ def _tests(
 
 def _intervals_of_figures(
     joint: Step,
-    wald: WaldTest,
     relative: Matrix,
     explained: float,
     deviations: Vector,
@@ -863,9 +862,6 @@ def _intervals_of_figures(
     ----------
     joint : Step
         Newton step of the joint hypothesis.
-
-    wald : WaldTest
-        Test of the joint hypothesis.
 
     relative : ndarray, shape (k, k)
         Covariance of the features, divided by the variance of the target.
@@ -903,10 +899,10 @@ def _intervals_of_figures(
         product = relative @ covariance
         biases.append(float(np.trace(product)))
         variances.append(2 * float(np.sum(product * product.T)))
-    sampled = 4 * explained * left**2 / rows
+    sampled = 4 * max(explained, 0.0) * left**2 / rows
     reach = z * np.sqrt(deviations[0] ** 2 + sampled + variances[0])
     low, high = explained - biases[0] - reach, explained + reach + max(shrinkage[0], 0.0)
-    if not wald.p_value <= 1 - level:  # no effect found, or no test
+    if not joint.test_of_independent_rows().p_value <= 1 - level:  # no effect found, or no test
         low = 0.0
     r_squared = np.clip([low, high], 0.0, 1.0)
     spread = deviations[1] ** 2 + 2 / joint.degrees + variances[1] / left**2
@@ -944,11 +940,17 @@ def _gone(name: str) -> float:
 def _center(release: Release, at: list[int]) -> Matrix:
     """Return the (d, d) second moment of the fit, or raise if two columns share no row."""
     estimate = Estimate.of(release)
-    if not release.schema.missing_columns:
-        return estimate.center
-    if not estimate.second_moment.any():
+    gaps = bool(release.schema.missing_columns)
+    if gaps and not estimate.second_moment.any():
         Estimate.required(release)  # raises with the reason
     matrix = estimate.center
+    if matrix[-1, -1] <= 0:
+        raise ReleaseError(
+            "The noise hides the number of rows, so a regression is not determined. Use a larger "
+            "epsilon or more rows."
+        )
+    if not gaps:
+        return matrix
     rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
     if rows.min() >= 1:
         return matrix

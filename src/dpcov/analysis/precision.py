@@ -543,7 +543,7 @@ class _Problem:
         features: Sequence[str] | None,
         *,
         correlation: bool,
-        flat: Sequence[int] | None = None,
+        at: list[int] | None = None,
     ) -> _Problem:
         """Build the matrix of a release.
 
@@ -559,8 +559,8 @@ class _Problem:
         correlation : bool
             Use correlations in place of covariances.
 
-        flat : sequence of int, optional
-            Positions of features to leave out. The default is the features without variance.
+        at : list of int, optional
+            Positions of the features. The default is the chosen features that vary.
 
         Returns
         -------
@@ -568,25 +568,27 @@ class _Problem:
             Matrix and its units.
 
         """
-        estimate = Estimate.required(release)
-        wanted = chosen(release, features, reference=True)
+        estimate = Estimate.required(release) if at is None else Estimate.of(release)
         every = np.diag(estimate.covariance)
         noise = noise_of_entries(release)
-        if flat is None:
+        flat: list[int] = []
+        if at is None:
+            wanted = chosen(release, features, reference=True)
             flat = [j for j in wanted if every[j] <= MIN_FEATURE_VARIANCE]
             hidden = [j for j in wanted if every[j] < MIN_FEATURE_SNR * noise[j]]
             if features is None and len(wanted) - len(hidden) >= 2:
                 flat = hidden
-        at = [j for j in wanted if j not in flat]
+            at = [j for j in wanted if j not in flat]
         if not at:
             raise ReleaseError("None of these features varies in the release.")
         variances = np.maximum(every[at], MIN_FEATURE_VARIANCE)
         deviations = np.sqrt(variances) if correlation else np.ones(len(at))
         matrix = estimate.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
+        np.fill_diagonal(matrix, variances / deviations**2)  # above 0 if a feature does not vary
         size = float(np.trace(matrix)) / len(at)
         units = estimate.scales[at] * deviations * np.sqrt(size)
         shares = noise[at] / variances
-        return cls(at, list(flat), units, matrix / size, size, correlation, shares)
+        return cls(at, flat, units, matrix / size, size, correlation, shares)
 
     def solution(self, alpha: float, start: Solution | None = None) -> _Fit:
         """Solve the graphical lasso at one penalty."""
@@ -664,9 +666,8 @@ def _shares(
 ) -> Matrix:
     """Return the (p, p) fractions of simulated releases with each edge."""
     present = np.zeros_like(problem.matrix)
-    names = [release.columns[j] for j in problem.at]
     for simulated in islice(repeated_releases(release, generator), draws):
-        again = _Problem.of(simulated, names, correlation=problem.correlation, flat=[])
+        again = _Problem.of(simulated, None, correlation=problem.correlation, at=problem.at)
         optimum = again.solution(fit.alpha, fit.optimum).optimum
         present += optimum.precision != 0
     return present / draws

@@ -635,11 +635,11 @@ class Step:
 
     def test(self) -> WaldTest:
         """Return the Wald test of the hypothesis, without a p-value if the rows are dependent."""
-        found = self._test()
+        found = self.test_of_independent_rows()
         return found if self.has_p_values else replace(found, p_value=np.nan)
 
-    def _test(self) -> WaldTest:
-        """Return the Wald test of the hypothesis for independent rows."""
+    def test_of_independent_rows(self) -> WaldTest:
+        """Return the Wald test of the hypothesis, as if all rows were independent."""
         q, total = len(self.step), self.noise + self.sampling
         words = self.hypothesis.words
         if self.draws and q > MAX_TESTED_FRACTION * self.draws:

@@ -21,7 +21,7 @@ from dpcov.cli import completions, options
 from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.app import app as app_app
 from dpcov.cli.audit import app as audit_app
-from dpcov.cli.check import CHECK_HINT, check
+from dpcov.cli.check import CHECK_HINT, check, hint_of_texts
 from dpcov.cli.compare import app as compare_app
 from dpcov.cli.export import app as export_app
 from dpcov.cli.ledger import app as ledger_app
@@ -224,6 +224,8 @@ def release(
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
         say(f"note: {CHECK_HINT}", hushed or not sys.stdout.isatty())
+        if texts := prepared.rows.plain_texts:
+            say(f"note: {hint_of_texts(texts)}", hushed)
         say(f"mechanism: {prepared.mechanism.name} ({prepared.reason})", hushed)
         sys.stdout.flush()
         asking = prepared if grouped is None else grouped

@@ -37,6 +37,11 @@ CHECK_HINT = (
     "cells that dpcov cannot read count as missing. Before you spend budget, run dpcov check to "
     "count such cells."
 )
+TEXTS_HINT = (
+    "the table declares texts in {names}, and the schema declares numbers or flags. Texts such as "
+    "12,5 or yes count as missing, unless the column declares decimal, thousands, true or false."
+)
+MAX_NAMED_COLUMNS = 5
 UNPROTECTED_NOTE = "Nothing protects what you change after the check."
 CELL_DESCRIPTIONS = {
     "number": "a number",
@@ -83,6 +88,13 @@ def check(
             printable(sentence), width - len(CONFIDENTIAL_MARK), break_on_hyphens=False
         ):
             print(CONFIDENTIAL_MARK + line)
+
+
+def hint_of_texts(names: Sequence[str]) -> str:
+    """Return a sentence about numbers and flags that a table declares as texts."""
+    more = f" and {len(names) - MAX_NAMED_COLUMNS} more" * (len(names) > MAX_NAMED_COLUMNS)
+    listed = ", ".join(printable(repr(name)) for name in names[:MAX_NAMED_COLUMNS])
+    return TEXTS_HINT.format(names=listed + more)
 
 
 def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpcov.cli.drafts import COLUMN_MODELS, Declaration, Stated, undeclared
 from dpcov.core.printable import printable
+from dpcov.core.privacy import rows_in_words
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
 from dpcov.rows.missing import group_of
@@ -495,7 +496,7 @@ class Interview:
             levels = ", ".join(printable(str(level)) for level in declaration["levels"])
             return f"categories {levels}"
         if self.unit is not None and self.unit.column == name:
-            return f"person id, at most {self.unit.max_rows} rows of each"
+            return f"person id, at most {rows_in_words(self.unit.max_rows)} of each"
         return "left out"
 
 

@@ -128,7 +128,12 @@ class Unit:
             return "one row"
         if self.aggregate is not None:
             return f"one person (column {self.column!r}), all rows, as their mean"
-        return f"one person (column {self.column!r}), up to {self.max_rows} rows"
+        return f"one person (column {self.column!r}), up to {rows_in_words(self.max_rows)}"
+
+
+def rows_in_words(count: int) -> str:
+    """Return a number of rows in words, such as ``1 row`` or ``4 rows``."""
+    return f"{count} row{'s' * (count != 1)}"
 
 
 ROW_UNIT = Unit()
@@ -472,7 +477,7 @@ class Guarantee:
         """
         column, rows = self.unit.column, self.unit.max_rows
         means = self.unit.aggregate is not None
-        most = "all rows as their mean" if means else f"at most {rows} rows each"
+        most = "all rows as their mean" if means else f"at most {rows_in_words(rows)} each"
         person = f"any one person (column {column!r}, {most})"
         who, units = ("any one row", "rows") if column is None else (person, "persons")
         change = (

@@ -173,6 +173,11 @@ class Estimate:
 
     # --- Means and covariances ---
 
+    @property
+    def _variables(self) -> list[int]:
+        """Positions of the p variables among the encoded features."""
+        return [j for j, feature in enumerate(self.record.schema.features) if feature.variable]
+
     @cached_property
     def centers(self) -> Vector:
         """Data values of the encoded value 0, shape (p,)."""
@@ -220,7 +225,9 @@ class Estimate:
             moment = self.complete(self.counted(moment))
         sums, corner = moment[:-1, -1], moment[-1, -1]
         if corner <= 0:  # only the center of the rows is known
-            about = np.zeros(len(sums)) if record.center is None else record.center
+            about = np.zeros(len(sums))
+            if record.center is not None:
+                about = np.clip(record.center[self._variables], -1.0, 1.0)
             return about, np.zeros((len(sums), len(sums)))
         with np.errstate(all="ignore"):
             means = sums / corner * record.lattice.intercept_size if gaps else self._means(moment)
@@ -279,8 +286,7 @@ class Estimate:
             return mean, covariance
         noise = np.ones(len(mean))
         if record.linear_map is not None:
-            at = [j for j, one in enumerate(record.schema.features) if one.variable]
-            noise = np.linalg.norm(np.linalg.inv(record.linear_map), axis=1)[at]
+            noise = np.linalg.norm(np.linalg.inv(record.linear_map), axis=1)[self._variables]
         return coherent_moments(record.schema, mean, covariance, noise)
 
     @property

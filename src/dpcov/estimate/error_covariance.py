@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 ERROR_COVARIANCE_DRAWS = 2000
 # Largest number of rows of the matrix, which then needs at most 128 MiB.
 MAX_FIGURES = 4096
+UNKNOWN_ERRORS_MESSAGE = (
+    "The noise hides the number of rows, so the errors of means and covariances are unknown. Use a "
+    "larger epsilon or more rows."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,8 +249,10 @@ class _Moves:
             of_rows = np.concatenate(effects)
             of_rows -= of_rows.mean(axis=0)
             scaled.append(of_rows * np.sqrt(estimate.count / len(rows)))
-        center = figures(errors.center[None])[0]
-        return cls(center, np.concatenate(scaled), len(scaled[0]))
+        center, all_moves = figures(errors.center[None])[0], np.concatenate(scaled)
+        if not (np.isfinite(center).all() and np.isfinite(all_moves).all()):
+            raise ReleaseError(UNKNOWN_ERRORS_MESSAGE)
+        return cls(center, all_moves, len(scaled[0]))
 
     def standard_errors(self, function: Callable[[Vector, Matrix], Any]) -> Array:
         """Return the standard errors of a function of the means and the covariance matrix."""

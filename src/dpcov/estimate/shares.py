@@ -56,7 +56,9 @@ def with_other(schema: Schema, mean: Vector, rows: Sequence[Row], *, deviation: 
         if isinstance(column, Categorical) and share > 1 - MIN_FULL_SUM:
             cells: list[Cell] = [None] * len(rows[0][1])
             cells[0] = share
-            if not schema.person_means:  # otherwise the deviation does not follow from the share
+            # The deviation of a mean of a person does not follow from the share. A share without
+            # denoising can be above 1.
+            if not schema.person_means and share <= 1:
                 cells[deviation] = math.sqrt(share * (1 - share))
             found.insert(at[-1] + 1, (f"{name}={OTHER_LABEL}", cells))
     return found

@@ -450,7 +450,7 @@ class Release(Record):
         NotReleasedError
             The release contains no covariances or has no noise distribution.
         ReleaseError
-            A column is unknown, or there are too many columns.
+            A column is unknown, there are too many columns, or the noise hides the number of rows.
 
         See Also
         --------

@@ -74,7 +74,9 @@ def length(schema: Schema, name: str, value: float) -> Cell:
 
     """
     column = dates_of(schema).get(name)
-    return value if column is None else f"{value:.4g} {_unit(column)}"
+    if column is None or not math.isfinite(value):
+        return value
+    return f"{value:.4g} {_unit(column)}"
 
 
 def _date(column: Date | Time, value: float) -> Cell:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpcov.analysis.summary import facts
 from dpcov.core.printable import shortened
-from dpcov.core.privacy import LARGE_EPSILON, Neighbors, PureDP
+from dpcov.core.privacy import LARGE_EPSILON, Neighbors, PureDP, rows_in_words
 from dpcov.published.record import NOT_PRIVATE
 from dpcov.releases.advisories import advisories
 from dpcov.report import claims, words
@@ -106,7 +106,7 @@ def _who(guarantee: Guarantee) -> str:
     """Return who is protected, and what several rows of a person mean."""
     unit = guarantee.unit
     if unit.column is not None:
-        rows = f"at most {unit.max_rows} rows of each person"
+        rows = f"at most {rows_in_words(unit.max_rows)} of each person"
         rows = rows if unit.aggregate is None else "all rows of each person, as one mean row,"
         return (
             f"Any one person. The column {shortened(unit.column)!r} identifies persons, and "

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
+from dpcov.core.privacy import (
+    ZCDP,
+    ApproxDP,
+    Neighbors,
+    PureDP,
+    rows_in_words,
+    zcdp_epsilon,
+)
 from dpcov.estimate import dependent
 
 if TYPE_CHECKING:
@@ -145,7 +152,7 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
         group = f"Only rows with {release.group.column} = {release.group.level}."
         facts.insert(0, ("Which rows", group))
     if guarantee.unit.column is not None:
-        text = f"dpcov uses at most {guarantee.unit.max_rows} rows of each person."
+        text = f"dpcov uses at most {rows_in_words(guarantee.unit.max_rows)} of each person."
         text = dependent(release, sampling=False) or text
         facts.insert(3, ("Rows per person", text))
     return facts

@@ -23,7 +23,7 @@ from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.cells import matches_none
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, exact_squared_norms
-from dpcov.rows.schema import SPELLING_KEYS, Categorical
+from dpcov.rows.schema import SPELLING_KEYS, Categorical, Numeric
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.rows.encoder import Encoded, Encoder
     from dpcov.rows.moment import Lattice
-    from dpcov.rows.schema import Cells, Kind, Numeric, Schema
+    from dpcov.rows.schema import Cells, Kind, Schema
     from dpcov.rows.sources.arrow import RowGroup
     from dpcov.rows.sources.base import Source
 
@@ -105,10 +105,28 @@ def _refuse_spelling(schema: Schema, source: Source) -> None:
             )
 
 
+def _plain_texts(schema: Schema, source: Source) -> tuple[str, ...]:
+    """Return the numbers and flags whose type is text and that declare no spelling."""
+    kinds = source.kinds()
+    return tuple(
+        name
+        for name, column in schema.read_columns.items()
+        if isinstance(column, Numeric)
+        and column.reading in ("number", "whole", "flag")
+        and kinds[name] == "categorical"
+        and not pa.types.is_null(source.types[name])
+        and not any(getattr(column, key, None) for key in SPELLING_KEYS)
+    )
+
+
 def _absent(names: Sequence[str], source: Source) -> str:
     """Describe declared columns that a table lacks; the message contains no name of the table."""
     listed = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if names[5:] else "")
-    text = f"The data has no column {listed}, but the schema declares it."
+    one = len(names) == 1
+    text = (
+        f"The data has no column{'s' * (not one)} {listed}, but the schema declares "
+        f"{'it' if one else 'them'}."
+    )
     own = {*map(_letters, source.names)}
     if alike := [name for name in names if _letters(name) in own]:
         return (
@@ -187,6 +205,10 @@ class Rows:
     has_rows : bool
         True if `integer_rows` is available.
 
+    plain_texts : tuple of str
+        Numbers and flags that the table declares as texts, without a spelling in the schema. Texts
+        other than plain numbers, true and false are then missing.
+
     Raises
     ------
     SourceError
@@ -196,6 +218,7 @@ class Rows:
 
     rereadable = True
     has_rows = True
+    plain_texts: tuple[str, ...] = ()
     public_rows: int | None = None
     where: tuple[str, ...] = ()
 
@@ -220,6 +243,7 @@ class Rows:
                     "such as 1 and 2, or convert the column to texts."
                 )
         _refuse_spelling(schema, source)
+        self.plain_texts = _plain_texts(schema, source)
         if schema.unit is not None:
             name = schema.unit.column
             refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, source.unfit_ids)
