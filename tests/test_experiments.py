@@ -75,6 +75,7 @@ def test_every_claim_states_its_place_tolerance_and_verdict(paper, claims):
         assert FIELDS <= set(claim) <= FIELDS | {"faults", "sentence"}
         assert bool(claim["why"]) or claim["verdict"] not in WRONG
         assert "faults" not in claim or claim["verdict"] not in ("measured", "derived", "loose")
+        assert all(1 / 8 < fault.get("noise", 1) < 8 for fault in claim.get("faults", []))
     assert list(claims.claims_of(paper)) == [claim["id"] for claim in document["claim"]]
 
 
