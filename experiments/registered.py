@@ -1,4 +1,4 @@
-"""Privacy and accuracy of the registered mechanisms of the papers: `make reproduce-faults`.
+"""Privacy and accuracy of the registered mechanisms: `make reproduce-faults`.
 
 Each verdict comes from the noise that the registered mechanism calibrates. The losses and the
 errors are formulas of these modules, with d = 2 and rows of norm at most 1. Each verdict is found
@@ -16,11 +16,12 @@ from __future__ import annotations
 import sys
 
 import calibrated
+import default_case
 import refusing
 import transcripts
 from results import show
 
-CASES = (*calibrated.CASES, *transcripts.CASES, *refusing.CASES)
+CASES = (*default_case.CASES, *calibrated.CASES, *transcripts.CASES, *refusing.CASES)
 
 
 def main() -> int:
