@@ -309,6 +309,20 @@ def binagg_intervals() -> str:
     return f"{runs['dpcov']:,} runs of dpcov and {runs['BinAgg']:,} of BinAgg:\n\n{_table(lines)}"
 
 
+def lavaan() -> str:
+    """Return how often intervals and tests of lavaan are right, with and without the errors."""
+    heads = ["error covariance", "rows", "coverage of 95% intervals", "correct models rejected"]
+    lines = [[*heads, "wrong models rejected"]]
+    for row in json.loads((SNAPSHOTS / "lavaan.json").read_text())["rows"]:
+        for name, end, power in (
+            ("passed", "", f"{row['power']:.1%}"),
+            ("left out", " without", ""),
+        ):
+            covered, size = row[f"covered{end}"], row[f"size{end}"]
+            lines.append([name, f"{row['n']:,}", f"{covered:.1%}", f"{size:.1%}", power])
+    return _table(lines)
+
+
 AUDITORS = ("dp-recorder", "dp-auditorium")  # snapshots of the audit tools of others
 # What an attack tries, in words that need no context. Other names in the results are clear.
 ATTACKS = {
@@ -533,6 +547,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "peers": peers,
     "peers-by-task": peers_by_task,
     "binagg-intervals": binagg_intervals,
+    "lavaan": lavaan,
     "trust": trust,
     "auditors": auditors,
     "known-faults": known_faults,

@@ -93,8 +93,8 @@ class Measured:
                 for name in (WISHART, LAPLACE, WISHART_APPROXIMATE, GAUSSIAN)
             ]
         noisy = with_noise(LAPLACE, table, epsilon, generator)
-        for rho, found in self.unsolvable.items():
-            found.append(unsolvable(noisy, rho))
+        for rho, answers in self.unsolvable.items():
+            answers.append(unsolvable(noisy, rho))
 
     def error(self, table: str, epsilon: float, rho: float, method: str) -> float:
         """Return a mean error, or nan if the method was not run on the table."""
