@@ -28,6 +28,7 @@ from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from rounds_for_tests import changed
+from terminals import DPCOV, terminal, without_escapes
 from test_sums import released as released_sums
 
 PERSONS = ("disjoint", "same", "unknown")
@@ -234,3 +235,15 @@ def test_the_command_writes_files_with_the_facts_of_both_releases(run, tmp_path)
     run("compare one.json seeded.json --out seeded.csv")
     assert (tmp_path / "seeded.csv").read_text().startswith("# ")
     assert "protects nobody" in run("compare one.json seeded.json --out s.html").err
+
+
+@pytest.mark.parametrize("command", ["compare {0} {1}", "export {0} --for r --out folder"])
+def test_a_terminal_shows_that_a_long_command_computes(command, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).random((500, 2))
+    for seed in (0, 1):
+        dpcov.release(rows, lower=0, upper=1, epsilon=1.0, seed=seed).save(f"{seed}.json")
+    line = command.format("0.json", "1.json").split()
+    with terminal([*DPCOV, *line], tmp_path, {}) as screen:
+        assert screen.ended() == 0
+    assert "computing" in without_escapes(screen.seen)

@@ -142,3 +142,28 @@ def test_the_script_runs_and_its_standard_errors_include_the_noise(made, tmp_pat
         assert np.isclose(error, dpcov.standard_errors(made, slope), rtol=0.1)
     classical = 1 / np.sqrt(made.count())
     assert error > 1.5 * classical  # control: the script does not print the classical error
+
+
+def test_lavaan_has_standard_errors_if_units_differ(tmp_path):
+    if not has("lavaan"):
+        pytest.skip("lavaan is not installed; .ci/services installs lavaan")
+    units = np.array([1.0, 1e4, 1e-3, 1.0])
+    made = dpcov.release(ROWS * units, lower=-5 * units, upper=5 * units, epsilon=0.5, seed=1)
+    folder = tmp_path / "lavaan"
+    write_folder(made, "lavaan", folder)
+    asked = ["Rscript", "--vanilla", "lavaan.R"]
+    done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for name in ("x0", "x1", "x2"):
+        line = re.search(rf"^\s*{name}\s+(-?\d+\.\d+)\s+(\d+\.\d+)", done.stdout, re.MULTILINE)
+        assert line is not None, done.stdout
+        found[name] = [float(part) for part in line.groups()]
+
+    def slopes(_, covariance):
+        return np.linalg.solve(covariance[:3, :3], covariance[:3, 3]) * units[:3]
+
+    wanted = slopes(None, made.covariance())
+    errors = dpcov.standard_errors(made, slopes)
+    np.testing.assert_allclose([one for one, _ in found.values()], wanted, atol=2e-3)
+    np.testing.assert_allclose([one for _, one in found.values()], errors, rtol=0.1)

@@ -378,3 +378,10 @@ def test_the_page_of_a_release_by_level_says_so():
     made = dpcov.release_by(pa.table(table), "sex", schema=schema, epsilon=5.0)
     text = Outline(render(made["m"])).text
     assert "Only rows with sex = m" in text
+
+
+def test_commands_quote_the_name_of_the_file(private):
+    page = unescape(render(private, file="my visits.json"))
+    assert "dpcov show 'my visits.json'\n" in page
+    assert "dpcov export 'my visits.json' --for r" in page
+    assert "dpcov show visits.json\n" in render(private, file="visits.json")

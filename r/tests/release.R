@@ -85,6 +85,25 @@ if (requireNamespace("lavaan", quietly = TRUE)) {
   stopifnot(all.equal(tested(forward), tested(backward), tolerance = 1e-4))
   control <- c(list(model = backward), as_lavaan(survey)) # NACOV in the order of the release
   stopifnot(!isTRUE(all.equal(tested(forward), tested(backward, control), tolerance = 1e-4)))
+  # With a unit, a column in other units has standard errors again.
+  size <- 5000 / sqrt(survey$covariance[1, 1]) # a standard deviation of 5000
+  large <- survey
+  of_one <- c(size, rep(1, 5))
+  both <- outer(of_one, of_one)
+  factors <- c(of_one, both[lower.tri(both, diag = TRUE)])
+  large$covariance <- survey$covariance * both
+  large$mean <- survey$mean * of_one
+  large$error_covariance$total <- survey$error_covariance$total * outer(factors, factors)
+  model <- "calm ~ walks"
+  slope <- function(arguments) {
+    found <- parameterEstimates(suppressWarnings(do.call("sem", arguments)))
+    unlist(found[found$op == "~", c("est", "se")])
+  }
+  warned <- tryCatch(as_lavaan(large, model), warning = conditionMessage)
+  stopifnot(grepl("unit = c(calm = 10000)", warned, fixed = TRUE))
+  own <- as_lavaan(large, model, unit = c(calm = size))
+  stopifnot(all.equal(slope(own), slope(as_lavaan(survey, model)), tolerance = 1e-6))
+  stopifnot(grepl("positive numbers", message_of(as_lavaan(survey, model, unit = c(none = 2)))))
   refused <- message_of(as_lavaan(survey, "mood =~ calm + glad + age"))
   stopifnot(grepl("does not contain age", refused))
 }

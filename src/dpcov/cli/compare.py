@@ -37,6 +37,7 @@ def compare(
 ) -> None:
     """Compare the means, standard deviations and correlations of two releases."""
     from dpcov.analysis.compare import compare as compared
+    from dpcov.cli.progress import computing
     from dpcov.core.files import check_writable
     from dpcov.core.printable import printable
     from dpcov.core.show.plain import json_text, plain
@@ -50,7 +51,8 @@ def compare(
     if out is not None:
         require_ending(out, pages=True)
         check_writable(out, force=force, inputs=[first, second])
-    found = compared(*releases, persons=persons)
+    with computing():
+        found = compared(*releases, persons=persons)
     if out is not None:
         write(releases, found, out, [first, second], force, quiet)
         return

@@ -35,6 +35,7 @@ def export(
     quiet: options.Quiet = False,
 ) -> None:
     """Write the estimates and their error covariance to a folder for other software."""
+    from dpcov.cli.progress import computing
     from dpcov.export import write_folder
     from dpcov.releases import Release
 
@@ -42,6 +43,7 @@ def export(
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     folder = file.with_name(f"{file.name.partition('.')[0]}-{software}") if out is None else out
     warn_if_seeded(loaded, error=quiet)
-    write_folder(loaded, software, folder, columns=chosen, force=force, inputs=[file])
+    with computing():
+        write_folder(loaded, software, folder, columns=chosen, force=force, inputs=[file])
     with written(folder):
         say(f"written to {shown(folder)}; next: read {shown(folder / 'README.txt')}", quiet)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,7 @@ def content(
         "release": release,
         "example": target or release.columns[-1],
         "python_text": json.dumps,  # text in Python and R code; the template escapes HTML
+        "shell_text": shlex.quote,
     }
 
 

@@ -21,6 +21,20 @@ figures <- function(variables) {
   c(variables, pairs[lower.tri(pairs, diag = TRUE)])
 }
 
+# lavaan finds no standard errors if standard deviations differ too much. A variable with a large or
+# small standard deviation is therefore in other units: its values are divided by `unit`.
+columns$unit <- local({
+  size <- unname(sqrt(pmax(diag(covariance), 0)))
+  ifelse(size > 30 | (size > 0 & size < 0.1), 10^round(log10(size)), 1)
+})
+means <- means / columns$unit
+covariance <- covariance / outer(columns$unit, columns$unit)
+errors <- local({
+  both <- outer(columns$unit, columns$unit)
+  unit <- setNames(c(columns$unit, both[lower.tri(both, diag = TRUE)]), figures(columns$variable))
+  errors / outer(unit[rownames(errors)], unit[colnames(errors)])
+})
+
 private_sem <- function(model, ...) {
   variables <- lavNames(lavaanify(model), "ov")
   at <- figures(variables)
@@ -45,5 +59,5 @@ private_sem <- function(model, ...) {
 numbers <- head(columns$variable[!columns$kind %in% c("level", "missing")], 6)
 model <- paste(tail(numbers, 1), "~", paste(head(numbers, -1), collapse = " + "))
 fit <- private_sem(model)
-print(columns[, c("variable", "name", "kind")])
+print(columns[, c("variable", "name", "kind", "unit")])
 summary(fit, standardized = TRUE)
