@@ -238,6 +238,17 @@ def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
         assert np.abs(found).max() <= 1
 
 
+def test_noise_in_a_deviation_changes_the_factor_of_a_feature_by_at_most_a_quarter():
+    schema = Schema.from_bounds(-1.0, 1.0, ("a", "b"))
+    factors = []
+    for deviation in np.geomspace(0.01, 1.0, 500):
+        variances = np.array([deviation**2, 1.0])
+        images = standardized.Spread(np.zeros(2), variances, 1e4).images(0.5, schema, on_grid=True)
+        factors.append(images.map.matrix()[0, 0])
+    ratios = np.array(factors[:-1]) / factors[1:]
+    assert 1.0 <= ratios.min() <= ratios.max() <= 1.25
+
+
 def test_a_release_has_its_images_on_the_grid():
     made = Standardized()(
         open_rows(narrow(500), NARROW), budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(4)
