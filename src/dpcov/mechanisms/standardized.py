@@ -383,8 +383,8 @@ class Standardized(Mechanism):
         seen = look(first, laws.look, looking, rows.missing_columns)
         sums = NoisySums(noisy_sums(first, looking), laws.look)
         rounds += rounds_of([("pilot", sums)], rows.schema, laws.guarantee)
-        images = seen.images(self.power, rows.schema, on_grid=True)
         path = laws.path(seen, plain.features)
+        images = seen.images(self.power, rows.schema, on_grid=True, last=path.directions is None)
         taken = replace(self, directions_share=path.share, directions_most=0.0)
         if path.directions is not None:
             radius = look_radius(images, path.directions.matrix, plain.features)
@@ -550,12 +550,14 @@ class Spread:
     gaps: Mapping[int, int] = field(default_factory=dict)
     astray: float = 0.0
 
-    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> RowTransform:
+    def images(
+        self, power: float, schema: Schema, *, on_grid: bool = False, last: bool = True
+    ) -> RowTransform:
         """Return the standardizing transformation.
 
         The transformation subtracts the center and divides each feature by a power of its standard
-        deviation. If a bound is more than `TAIL_SDS` standard deviations from the mean, the
-        standard deviation is multiplied by up to `MAX_TAIL_FACTOR`.
+        deviation. In the last round, the standard deviation is multiplied by up to
+        `MAX_TAIL_FACTOR` if a bound is more than `TAIL_SDS` standard deviations from the mean.
 
         Parameters
         ----------
@@ -570,13 +572,17 @@ class Spread:
             the center to a power of two. Bounds, midpoints and categories are then multiples of the
             quantisation step of the transformed rows (`Lattice.for_transform`).
 
+        last : bool
+            True for the last round, False for a directions query.
+
         Returns
         -------
         RowTransform
             Transformation of the rows, with the norms of the transformed rows.
 
         """
-        units: Vector = self._extents(schema) ** power
+        extents = self._extents(schema) if last else np.sqrt(self.variances)
+        units: Vector = extents**power
         for at, mark in self.gaps.items():
             units[mark] = units[at] / (INDICATOR_LENGTH_SDS * math.sqrt(self.variances[at]))
         units /= units.max()
