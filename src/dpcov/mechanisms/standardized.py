@@ -231,8 +231,9 @@ class Standardized(Mechanism):
     power : float in [0, 1], public
         Power of the standard deviation that divides each feature. With 0 the features keep their
         scale. With 1 all features have the same scale. A value between them reduces the largest
-        errors most. If a bound is more than 8 standard deviations from the mean, the mechanism uses
-        up to twice the standard deviation, because the feature can have a long tail.
+        errors most. Without a directions query, the mechanism uses up to twice the standard
+        deviation if a bound is more than 8 standard deviations from the mean, because the feature
+        can have a long tail.
 
     directions_share : float in [0, 1), public
         Fraction of the budget for the directions query. The query clips the standardized rows at 1
