@@ -189,11 +189,14 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     schema = Schema.from_bounds(-1.0, 1.0, ("a", "b", "c"), radius=0.9)
     images = standardized.Spread(center, variances, 1e4).images(power, schema, on_grid=True)
     plain = standardized.Spread(center, variances, 1e4).images(power, schema)
-    wanted = (variances / 0.04) ** (power / 2)
-    units = 1 / np.diag(images.map.matrix())
-    assert np.array_equal(images.map.matrix(), np.diag(1 / units))
-    assert (np.frexp(units)[0] == 0.5).all()
-    assert (np.abs(np.log2(units / wanted)) <= 0.5).all()
+    extents = np.sqrt(variances) * [2.0, 12.5 / 8, 1.0]  # the bounds are 150, 12.5 and 5 away
+    wanted = (extents / extents.max()) ** power
+    scales = np.diag(images.map.matrix())
+    units = 1 / scales
+    assert np.array_equal(images.map.matrix(), np.diag(scales))
+    digits = np.frexp(scales)[0] * 8
+    assert np.array_equal(digits, np.rint(digits))
+    assert (np.abs(scales * wanted - 1) <= 1 / 8).all()
     np.testing.assert_allclose(plain.map.matrix(), np.diag(1 / wanted), rtol=1e-6)
     assert images.map.center.tolist() == center.tolist()
     of_cube = np.linalg.norm((1 + np.abs(center)) / units)
@@ -221,18 +224,29 @@ def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
         variances[:2] = 4.0**least, 1.0
         center = generator.uniform(-1, 1, 5)
         images = standardized.Spread(center, variances, 1e4).images(power, schema, on_grid=True)
-        units, found = 1 / np.diag(images.map.matrix()), images.map.center
+        scales, found = np.diag(images.map.matrix()), images.map.center
         deviation = np.exp2(np.floor(np.log2(variances) / 2))
-        of_grid = units * power_above(2 * images.longest) / 2**20
+        of_grid = power_above(2 * images.longest) / 2**20 / np.exp2(np.frexp(scales)[1] - 3.0)
         allowed = np.minimum(of_grid, deviation / 16)
         on_grid = of_grid <= allowed
         grid = Lattice.of(schema).for_transform(images.longest).step
         for value in (-1.0, 0.0, 1.0):
-            steps = ((value - found) / units / grid)[on_grid]
+            steps = ((value - found) * scales / grid)[on_grid]
             assert np.array_equal(steps, np.rint(steps))
         assert np.array_equal(np.rint(found / allowed), found / allowed)
         assert (np.abs(found - center) <= allowed / 2).all()
         assert np.abs(found).max() <= 1
+
+
+def test_noise_in_a_deviation_changes_the_factor_of_a_feature_by_at_most_a_quarter():
+    schema = Schema.from_bounds(-1.0, 1.0, ("a", "b"))
+    factors = []
+    for deviation in np.geomspace(0.01, 1.0, 500):
+        variances = np.array([deviation**2, 1.0])
+        images = standardized.Spread(np.zeros(2), variances, 1e4).images(0.5, schema, on_grid=True)
+        factors.append(images.map.matrix()[0, 0])
+    ratios = np.array(factors[:-1]) / factors[1:]
+    assert 1.0 <= ratios.min() <= ratios.max() <= 1.25
 
 
 def test_a_release_has_its_images_on_the_grid():

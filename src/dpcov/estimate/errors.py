@@ -569,17 +569,15 @@ def _unexplained(loss: ClippingLoss, simulated: float, relative_sd: float) -> fl
 
 def keeps_declared(release: Record) -> bool:
     """Return True if bounds, midpoints and levels are multiples of the lattice step."""
-    numbers = [release.lattice.step]
+    declared = [np.ones(1)]
     if release.linear_map is not None:
-        if np.any(release.linear_map != np.diag(np.diag(release.linear_map))):
+        scales = np.diag(release.linear_map)
+        if np.any(release.linear_map != np.diag(scales)):
             return False
-        numbers += np.abs(np.diag(release.linear_map)).tolist()
-        if release.center is not None:
-            steps = release.center * np.diag(release.linear_map) / release.lattice.step
-            if np.any(steps != np.rint(steps)):
-                return False
+        declared = [scales] if release.center is None else [scales, release.center * scales]
+    steps = np.concatenate(declared) / release.lattice.step
     plain = release.schema.weight is None and not isinstance(release.noise, WeightedSum)
-    return plain and all(math.frexp(number)[0] == 0.5 for number in numbers)
+    return plain and math.frexp(release.lattice.step)[0] == 0.5 and bool(np.all(steps % 1 == 0))
 
 
 def rounding(release: Record) -> Vector:

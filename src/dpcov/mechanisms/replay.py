@@ -140,8 +140,9 @@ def _differences(
     Each step uses earlier parts of the file. If these parts differ, the later steps do not show
     which further parts differ.
     """
-    made = _spread(record, pilot).images(options.power, record.schema, on_grid=True)
     asked = record.find(NoisyMatrix, "directions") or record.find(NoisyTrace, "directions trace")
+    seen = _spread(record, pilot)
+    made = seen.images(options.power, record.schema, on_grid=True, last=asked is None)
     if asked is not None and asked.transform is not None:
         yield _map_differences(made.map, asked.transform, " of the directions query")
         if isinstance(asked, NoisyMatrix):

@@ -71,6 +71,14 @@ MIN_STANDARD_DEVIATION = 1 / UNITS
 # Smallest number of steps of the center in one standard deviation of a feature. Source: the rounded
 # center is at most 1/32 standard deviation away, which adds at most 0.1% to the mean squared norm.
 CENTER_STEPS_PER_SD = 16
+# Number of binary digits of the factor of a feature. A factor is within 12.5% of the wanted factor.
+# With one digit, noise in the pilot query can change a factor by 2. Source: tuned.
+SCALE_BITS = 3
+# A feature with a bound beyond this many standard deviations can have long tails. Clipping then
+# removes most from this feature. Source: tuned, also on the table gsswages.
+TAIL_SDS = 8.0
+# Largest increase of the standard deviation of such a feature. Source: as for `TAIL_SDS`.
+MAX_TAIL_FACTOR = 2.0
 # Variance of a uniform distribution on [-1, 1], the prior of the means and variances.
 UNIFORM_VARIANCE = 1 / 3
 # Number of grid points of an integral over the standard deviation between features.
@@ -225,7 +233,9 @@ class Standardized(Mechanism):
 
     power, directions_power : float in [0, 1], public
         Powers of the standard deviation that divide each feature and each direction. The goal of
-        the request sets both (`mechanisms.choice`).
+        the request sets both (`mechanisms.choice`). A feature can have a long tail if a
+        bound is more than 8 standard deviations from the mean. Without a directions query, the
+        mechanism then uses up to twice the standard deviation.
 
     directions_share : float in [0, 1), public
         Fraction of the budget for the directions query. The query clips the standardized rows at 1
@@ -372,8 +382,8 @@ class Standardized(Mechanism):
         seen = look(first, laws.look, looking, rows.missing_columns)
         sums = NoisySums(noisy_sums(first, looking), laws.look)
         rounds += rounds_of([("pilot", sums)], rows.schema, laws.guarantee)
-        images = seen.images(self.power, rows.schema, on_grid=True)
         path = laws.path(seen, plain.features)
+        images = seen.images(self.power, rows.schema, on_grid=True, last=path.directions is None)
         taken = replace(self, directions_share=path.share, directions_most=0.0)
         if path.directions is not None:
             radius = look_radius(images, path.directions.matrix, plain.features)
@@ -539,11 +549,14 @@ class Spread:
     gaps: Mapping[int, int] = field(default_factory=dict)
     astray: float = 0.0
 
-    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> RowTransform:
+    def images(
+        self, power: float, schema: Schema, *, on_grid: bool = False, last: bool = True
+    ) -> RowTransform:
         """Return the standardizing transformation.
 
         The transformation subtracts the center and divides each feature by a power of its standard
-        deviation.
+        deviation. In the last round, the standard deviation is multiplied by up to
+        `MAX_TAIL_FACTOR` if a bound is more than `TAIL_SDS` standard deviations from the mean.
 
         Parameters
         ----------
@@ -554,9 +567,12 @@ class Spread:
             Schema of the table.
 
         on_grid : bool
-            True to round the units and the step of the center to powers of two. Bounds, midpoints
-            and categories are then multiples of the quantisation step of the transformed rows
-            (`Lattice.for_transform`).
+            True to round the factors of the features to `SCALE_BITS` binary digits, and the step of
+            the center to a power of two. Bounds, midpoints and categories are then multiples of the
+            quantisation step of the transformed rows (`Lattice.for_transform`).
+
+        last : bool
+            True for the last round, False for a directions query.
 
         Returns
         -------
@@ -564,23 +580,35 @@ class Spread:
             Transformation of the rows, with the norms of the transformed rows.
 
         """
-        units: Vector = self.variances ** (power / 2)
+        extents = self._extents(schema) if last else np.sqrt(self.variances)
+        units: Vector = extents**power
         for at, mark in self.gaps.items():
             units[mark] = units[at] / (INDICATOR_LENGTH_SDS * math.sqrt(self.variances[at]))
         units /= units.max()
-        matrix, center = np.eye(len(units)), self.center.copy()
+        scales, matrix, center = 1 / units, np.eye(len(units)), self.center.copy()
         if on_grid:
-            units = np.exp2(np.rint(np.log2(units)))
-            longest = max_transformed_norm(np.diag(1 / units), center, schema.effective_radius)
+            digits, exponents = np.frexp(scales)
+            powers = np.ldexp(1.0, exponents - SCALE_BITS)
+            scales = np.rint(digits * 2**SCALE_BITS) * powers
+            longest = max_transformed_norm(np.diag(scales), center, schema.effective_radius)
             fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / CENTER_STEPS_PER_SD
-            steps = np.minimum(units * (power_above(2 * longest) / UNITS), fine)
+            steps = np.minimum(power_above(2 * longest) / UNITS / powers, fine)
             center = np.rint(center / steps) * steps  # a variance is at most 1, so 1 is a multiple
         for at, mark in self.gaps.items():  # a missing cell becomes 0 in the transformed row
             matrix[at, mark] = center[at]
             center[at] *= 1 - center[mark]
-        reached = RowTransform.reached(matrix / units[:, None], center, schema)
-        root_mean_square = math.sqrt(np.sum(self.variances / units**2))
+        reached = RowTransform.reached(matrix * scales[:, None], center, schema)
+        root_mean_square = math.sqrt(np.sum(self.variances * scales**2))
         return RowTransform(*reached, min(reached[1], root_mean_square), self.count)
+
+    def _extents(self, schema: Schema) -> Vector:
+        """Return the standard deviations, larger for features that can have long tails."""
+        deviations = np.sqrt(self.variances)
+        lowest = np.array([0.0 if one.is_indicator else -1.0 for one in schema.features])
+        farthest = np.maximum(1.0 - self.center, self.center - lowest)
+        limits = deviations, MAX_TAIL_FACTOR * deviations
+        extents: Vector = np.clip(farthest / TAIL_SDS, *limits)
+        return extents
 
 
 def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[int, int]) -> Spread:

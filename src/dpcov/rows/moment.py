@@ -189,8 +189,8 @@ class Lattice:
     def for_transform(self, radius: float) -> Lattice:
         """Return a lattice for standardized rows, whose step is 2^-20 of a power of two.
 
-        The power is the smallest that is at least the radius. Values on the lattice of the schema
-        then stay on the lattice after a scaling by powers of two.
+        The power is the smallest that is at least the radius. Bounds, midpoints and levels then
+        stay on the lattice after a scaling by factors with few binary digits.
 
         Parameters
         ----------
