@@ -72,9 +72,9 @@ MIN_STANDARD_DEVIATION = 1 / UNITS
 # center is at most 1/32 standard deviation away, which adds at most 0.1% to the mean squared norm.
 CENTER_STEPS_PER_SD = 16
 # Number of binary digits of the factor of a feature. A factor is within 12.5% of the wanted factor.
-# With one digit, noise in the pilot query can change a factor by 2. Source: with three
-# digits and `TAIL_SDS`, errors of variances on 14 tables are 0.93 times as large, and others 0.97 to
-# 0.99. Other numbers of digits were not compared.
+# With one digit, noise in the pilot query can change a factor by 2. Source: on 14 tables, three
+# digits and `TAIL_SDS` reduce the errors of variances to 0.93, and others to 0.97 to 0.99. Other
+# numbers of digits were not compared.
 SCALE_BITS = 3
 # A feature with a bound beyond this many standard deviations can have long tails. Clipping then
 # removes most from this feature. Source: tuned, also on the table gsswages.
