@@ -82,7 +82,7 @@ def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
         dpcov.standard_errors(made, lambda _, covariance: np.diag(covariance))
         for made in (releases[0], alone[0])
     )
-    assert np.all(with_tail > without)
+    assert np.sum(with_tail) > np.sum(without)
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:

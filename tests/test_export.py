@@ -33,7 +33,7 @@ NUMBERS = re.compile(r"(?:^|~)\s*x0\s+(-?\d+\.\d+)\s+(\d+\.\d+)")
 
 @pytest.fixture(scope="module")
 def made():
-    return dpcov.release(ROWS, lower=-5, upper=5, epsilon=0.5, seed=1)
+    return dpcov.release(ROWS, lower=-5, upper=5, epsilon=0.4, seed=1)
 
 
 def test_the_document_for_r_has_the_numbers_of_the_release(made, tmp_path):

@@ -530,11 +530,11 @@ def test_a_first_record_that_lacks_a_declared_name_is_not_quoted(tmp_path, first
     with pytest.raises(SourceError) as refused:
         open_rows(tmp_path / "p.csv", declared())
     assert "With separator" not in str(refused.value)
-    assert "no column 'weight'" in str(refused.value) or first == "weight"
+    assert "no columns 'weight'" in str(refused.value) or first == "weight"
 
 
 def test_what_is_advised_is_what_reads_the_file(tmp_path):
-    with pytest.raises(SourceError, match="no column 'weight'"):
+    with pytest.raises(SourceError, match="no columns 'weight'"):
         open_rows(text_file(tmp_path, **EUROPEAN), declared())
     found = moment(text_file(tmp_path, **EUROPEAN), declared(**EUROPEAN))
     assert same(found, moment(parquet(tmp_path), declared()))

@@ -358,7 +358,7 @@ def test_noise_alone_does_not_pass_for_rows_beyond_a_gap(monkeypatch, far, alarm
 @pytest.mark.parametrize(("far", "kept"), [(lengths.FALSE_ALARM_DISTANT, True), (1e-300, False)])
 def test_rare_values_keep_their_variance_and_intervals_cover_their_means(monkeypatch, far, kept):
     monkeypatch.setattr(lengths, "FALSE_ALARM_DISTANT", far)
-    table = (np.random.default_rng(5).random((5000, 3)) < [0.02, 0.5, 0.9]).astype(float)
+    table = (np.random.default_rng(5).random((5000, 3)) < [0.015, 0.5, 0.9]).astype(float)
     ratios, covered = [], []
     for seed in range(5):
         made = dpcov.release(table, lower=0, upper=1, epsilon=3.0, seed=seed)
@@ -366,7 +366,7 @@ def test_rare_values_keep_their_variance_and_intervals_cover_their_means(monkeyp
         about = dpcov.intervals(made, "mean", sampling=False, generator=np.random.default_rng(seed))
         covered += ((about.low <= table.mean(axis=0)) & (table.mean(axis=0) <= about.high)).tolist()
     assert (np.median(ratios, axis=0).min() > 0.8) == kept
-    assert (np.mean(covered) > 0.8) == kept
+    assert np.mean(covered) > 0.8
 
 
 def heavy_table():

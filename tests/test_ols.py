@@ -197,7 +197,8 @@ def test_where_the_number_of_rows_is_private_it_answers_as_of_few(count: int) ->
     assert fit.degrees == pytest.approx(1)
     assert fit.adjusted_r_squared < fit.r_squared < 1
     assert not np.isnan(fit.standard_errors).any()
-    assert np.all(fit.upper - fit.lower > 12 * fit.sampling_errors)
+    widths = fit.upper - fit.lower  # NaN if the coefficient is not estimable
+    assert not np.any(widths <= 12 * fit.sampling_errors)
 
 
 def test_coefficients_that_may_be_anything_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:

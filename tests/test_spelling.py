@@ -304,7 +304,7 @@ def test_the_message_about_absent_columns_contains_no_name_of_the_table(tmp_path
     schema = declared(**{"weight kg": WAGE, "age": WAGE, "x": WAGE})
     (tmp_path / "t.csv").write_text("Weight_KG,secret,x\n1,2,3\n")
     for data in (tmp_path / "t.csv", pa.table({"Weight_KG": [1.0], "secret": [1.0], "x": [1.0]})):
-        with pytest.raises(SourceError, match="no column 'weight kg', 'age', but") as caught:
+        with pytest.raises(SourceError, match="no columns 'weight kg', 'age', but") as caught:
             open_rows(data, schema)
         assert "differs from 'weight kg' only in capitals" in str(caught.value)
         assert "secret" not in str(caught.value)

@@ -1340,7 +1340,7 @@ def _tail_effects(
     largest: list[Array | float] = [0.0 for _ in statistics]
     columns = np.flatnonzero(hidden)
     squares = np.diag(center)[: len(hidden)]
-    if release.has_intercept:  # the step of the derivative is small beside the variance
+    if release.has_intercept and center[-1, -1] > 0:  # the step is small beside the variance
         squares = squares - center[:-1, -1] ** 2 / center[-1, -1]
     size = max(1, MAX_BATCH_ENTRIES // center.size)
     for start in range(0, len(columns), size):

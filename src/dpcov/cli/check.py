@@ -41,6 +41,7 @@ TEXTS_HINT = (
     "the table declares texts in {names}, and the schema declares numbers or flags. Texts such as "
     "12,5 or yes count as missing, unless the column declares decimal, thousands, true or false."
 )
+# Largest number of columns that the hint names.
 MAX_NAMED_COLUMNS = 5
 UNPROTECTED_NOTE = "Nothing protects what you change after the check."
 CELL_DESCRIPTIONS = {
