@@ -77,8 +77,8 @@ SLOW, FEWER = ("levels", "adult hours"), 5
 
 # Penalty on encoded features that corresponds to ridge regression with alpha = 0.01.
 PENALTY = 0.02
-# Fraction of the total variance, and the probability that hidden rows hold more than it. Cells with
-# a higher probability are summarised apart.
+# Hidden rows can hold more than this fraction of the total variance with some probability. Cells in
+# which this probability exceeds the second number are summarised apart.
 HIDDEN_VARIANCE, HIDDEN_CHANCE = 0.2, 0.25
 
 # Error of a figure that has no noise, such as the correlation of two categories.

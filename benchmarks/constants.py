@@ -2,10 +2,10 @@
 
     make bench NAME=constants
 
-The constants have no other source. Each release is made again with the same seed and another value.
-The result is one row for each value: the geometric means, over tables, budgets and seeds, of the
-error or of the half width over that with the present value. Rounding differs, so the random noise
-of two releases can differ too.
+The constants have no other source. The script makes each release again, with the same seed and
+another value. It divides the new error, or the new half width, by the present one. A row of the
+result has the geometric mean of this ratio over tables, budgets and seeds. Rounding differs, so the
+random noise of two releases can differ too.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 # Smallest number of rows of a pair of columns, as a fraction of the number of rows that the pair
 # has if its columns have independent missing cells. Source: not recorded.
 MIN_PAIR_FRACTION = 0.1
-# Number of rows that noise alone does not reach, in standard deviations of the noise. Source:
-# Laplace noise exceeds the value with probability exp(-5 sqrt(2)) / 2, which is 0.0004.
+# Smallest noisy number of rows that shows that there are rows, in standard deviations of the noise.
+# Source: Laplace noise exceeds this value with probability exp(-5 sqrt(2)) / 2, which is 0.0004.
 MIN_ROW_COUNT_SNR = 5.0
 # Step of a numerical derivative, as a fraction of a simulated error. Source: not recorded.
 DERIVATIVE_STEP = 1e-3
