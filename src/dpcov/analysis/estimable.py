@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.core.printable import listed
 from dpcov.core.privacy import ZCDP, ApproxDP, PureDP, gaussian_epsilon, gaussian_mu
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ MARGIN = 0.15
 BUDGET_DIGITS = 2
 # Text in place of an interval that says nothing.
 NOT_ESTIMABLE = "not estimable"
-# Largest number of figures that a sentence names.
-MAX_NAMED_FIGURES = 5
 
 
 def span(ends: Iterable[Array], limits: Iterable[Array | float]) -> Array:
@@ -149,9 +148,3 @@ def _rounded_up(value: float) -> float:
     """Return a number that is rounded up to a few significant digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - BUDGET_DIGITS)
     return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{BUDGET_DIGITS}g}")
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    more = len(names) - MAX_NAMED_FIGURES
-    return ", ".join(names[:MAX_NAMED_FIGURES]) + (f" and {more} more" if more > 0 else "")

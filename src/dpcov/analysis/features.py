@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.core.printable import listed
 from dpcov.errors import ReleaseError
 from dpcov.rows.schema import Categorical, Derived, Numeric, number_codes
 
@@ -62,7 +63,8 @@ def position(release: Release, name: str) -> int:
     levels = [feature.name for feature in release.schema.variables if feature.column == name]
     if levels:
         raise ReleaseError(
-            f"{name!r} is a column of categories. Choose one of its levels: {_listed(levels)}."
+            f"{name!r} is a column of categories. Choose one of its levels: "
+            f"{listed(levels, MAX_LISTED_NAMES)}."
         )
     raise _unknown("feature", name, names)
 
@@ -324,13 +326,10 @@ def _numbers_of(schema: Schema, name: str, column: Numeric, batch: pa.RecordBatc
     return column.formula.of(*parents)
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
-    return ", ".join(names[:MAX_LISTED_NAMES]) + more
-
-
 def _unknown(what: str, name: str, names: Sequence[str]) -> ReleaseError:
     folded = {other.casefold(): other for other in reversed(names)}
     near = difflib.get_close_matches(name.casefold(), list(folded), 1)
     hint = f" Did you mean {folded[near[0]]!r}?" if near else ""
-    return ReleaseError(f"There is no {what} {name!r}.{hint} Choose from: {_listed(names)}.")
+    return ReleaseError(
+        f"There is no {what} {name!r}.{hint} Choose from: {listed(names, MAX_LISTED_NAMES)}."
+    )

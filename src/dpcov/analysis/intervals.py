@@ -30,7 +30,6 @@ import scipy
 
 from dpcov.analysis.estimable import (
     budget_sentences,
-    listed,
     span,
     sufficient_budgets,
     sufficient_divisors,
@@ -38,6 +37,7 @@ from dpcov.analysis.estimable import (
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.printable import listed
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpcov.analysis.intervals import CONFIDENCE_LEVEL, means_below, tailed, too_uncertain
+from dpcov.core.printable import listed
 from dpcov.estimate import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpcov.releases import Release
 
 # Largest number of columns that a warning names.
@@ -86,7 +85,9 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
             if blind
             else "the noise's standard deviation is above a tenth of the width of the bounds."
         )
-        found.append(f"The means of {_listed(names)} are below the noise level: {why}")
+        found.append(
+            f"The means of {listed(names, MAX_WARNED_NAMES)} are below the noise level: {why}"
+        )
     return (*found, *tail_warnings(release))
 
 
@@ -100,10 +101,8 @@ def tail_warnings(release: Release) -> tuple[str, ...]:
         return ()
     names = [name for name, tail in zip(release.columns, tailed(release), strict=True) if tail]
     limits = estimate.clipping.limits_in_words(CONFIDENCE_LEVEL)
-    return (TAIL_WARNING.format(names=_listed(names), limits=limits),) if names else ()
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names in a list, and the number of further names."""
-    more = f" and {len(names) - MAX_WARNED_NAMES} more" if len(names) > MAX_WARNED_NAMES else ""
-    return f"{', '.join(names[:MAX_WARNED_NAMES])}{more}"
+    return (
+        (TAIL_WARNING.format(names=listed(names, MAX_WARNED_NAMES), limits=limits),)
+        if names
+        else ()
+    )

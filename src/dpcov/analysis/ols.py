@@ -37,6 +37,7 @@ from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
 from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.printable import listed
 from dpcov.core.renamed import REMOVAL_VERSION
 from dpcov.core.show.result import OMITTED_FIELD, Picture, Result
 from dpcov.core.show.table import ALWAYS_SHOWN_STRENGTH, Cell, Row, Table, beside, rows_of
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 # Names of the figures of the fit in tables and sentences.
 FIGURE_NAMES = ("(R-squared)", "(residual std)")
-# Largest number of features that an error message names.
-MAX_REFUSED_NAMES = 5
 # Number of simulated sampling errors, if cells may be missing. 2.5% of 520 is a whole number.
 SAMPLING_DRAWS = 519
 BOTH_ERRORS_NOTE = (
@@ -970,12 +969,9 @@ def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
         others = [j for j in range(len(at)) if j != own]
         if solve(gram[np.ix_(others, others)], np.eye(len(others)))[1] == _rank(gram):
             names.append(name)
-    listed = ", ".join(names[:MAX_REFUSED_NAMES]) + (
-        f" and {len(names) - MAX_REFUSED_NAMES} more" * (len(names) > MAX_REFUSED_NAMES)
-    )
     return (
         "These features are constant or follow from the others in the released matrix, so their "
-        f"coefficients are not unique: {listed}. Choose fewer features, or use ridge."
+        f"coefficients are not unique: {listed(names)}. Choose fewer features, or use ridge."
     )
 
 

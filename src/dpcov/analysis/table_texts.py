@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dpcov.analysis.estimable import NOT_ESTIMABLE
 from dpcov.analysis.intervals import shown_unasked
 from dpcov.analysis.noise_warnings import noise_warnings
+from dpcov.core.printable import listed
 from dpcov.estimate import Estimate
 from dpcov.rows.schema import Numeric
 
@@ -21,7 +22,6 @@ FLAG_NOTE = (
     "* below the noise level: the standard deviation of the noise is above a tenth of the count, "
     "or of the width of the bounds."
 )
-MAX_NAMED_COLUMNS = 5  # Largest number of columns that a note names.
 
 
 def covers_of(release: Release, *, sampling: bool) -> str | None:
@@ -57,7 +57,6 @@ def cautions(release: Release, columns: Iterable[str]) -> tuple[str, ...]:
         for name in columns
         if isinstance(column := schema[name], Numeric) and column.missing == "midpoint"
     ]
-    more = f" and {len(names) - MAX_NAMED_COLUMNS} more" * (len(names) > MAX_NAMED_COLUMNS)
-    listed = f"{', '.join(names[:MAX_NAMED_COLUMNS])}{more}"
-    note = (f"Missing cells count as the midpoint of the bounds: {listed}.",) if names else ()
+    named = listed(names)
+    note = (f"Missing cells count as the midpoint of the bounds: {named}.",) if names else ()
     return (*noise_warnings(release), *Estimate.of(release).assumptions, *note)

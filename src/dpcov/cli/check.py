@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov.cli import options
-from dpcov.core.printable import printable, shown
+from dpcov.core.printable import listed, printable, shown
 from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ TEXTS_HINT = (
     "the table declares texts in {names}, and the schema declares numbers or flags. Texts such as "
     "12,5 or yes count as missing, unless the column declares decimal, thousands, true or false."
 )
-# Largest number of columns that the hint names.
-MAX_NAMED_COLUMNS = 5
 UNPROTECTED_NOTE = "Nothing protects what you change after the check."
 CELL_DESCRIPTIONS = {
     "number": "a number",
@@ -93,9 +91,7 @@ def check(
 
 def hint_of_texts(names: Sequence[str]) -> str:
     """Return a sentence about numbers and flags that a table declares as texts."""
-    more = f" and {len(names) - MAX_NAMED_COLUMNS} more" * (len(names) > MAX_NAMED_COLUMNS)
-    listed = ", ".join(printable(repr(name)) for name in names[:MAX_NAMED_COLUMNS])
-    return TEXTS_HINT.format(names=listed + more)
+    return TEXTS_HINT.format(names=listed([printable(repr(name)) for name in names]))
 
 
 def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Link in a text. One slash is enough, because a path shortens two slashes to one. The length of
 # the scheme has a limit, because the search in a long text would take hours otherwise.
@@ -12,6 +16,8 @@ PASSWORD_PATTERN = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
 
 # Largest number of characters of a name in a picture.
 MAX_PICTURE_NAME_CHARACTERS = 26
+# Usual number of names in a sentence that lists only the first ones.
+MAX_SHORT_LIST = 5
 # First characters of a cell that a spreadsheet might compute as a formula.
 FORMULA_STARTS = "=+-@\t\r\n"
 
@@ -33,6 +39,26 @@ def printable(text: str, kept: str = "") -> str:
 
     """
     return "".join(c if c.isprintable() or c in kept else "?" for c in text)
+
+
+def listed(names: Sequence[str], most: int = MAX_SHORT_LIST) -> str:
+    """Return the first names of a list as a text, and how many more there are.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names.
+    most : int
+        Largest number of names in the text.
+
+    Returns
+    -------
+    str
+        Text such as ``age, bmi and 3 more``.
+
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def shortened(name: str, longest: int = MAX_PICTURE_NAME_CHARACTERS) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpcov.core.files import read_text, write
-from dpcov.core.printable import printable, shown
+from dpcov.core.printable import listed, printable, shown
 from dpcov.core.show import html
 from dpcov.core.show.table import MAX_FULL_ROWS, Row, Table
 from dpcov.errors import ReleaseError
@@ -705,11 +705,10 @@ class Release(Record):
 
     def _facts(self) -> dict[str, str]:
         """Return the short description of the release, by the name of each fact."""
-        names, more = self.columns[:MAX_SHOWN_FEATURES], len(self.columns) - MAX_SHOWN_FEATURES
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
-            "features": ", ".join(names) + (f" and {more} more" if more > 0 else ""),
+            "features": listed(self.columns, MAX_SHOWN_FEATURES),
         }
         if self.not_released is not None:
             facts["not released"] = self.not_released

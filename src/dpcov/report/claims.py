@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcov.core.printable import shortened
+from dpcov.core.printable import listed, shortened
 from dpcov.core.privacy import LARGE_EPSILON, ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.replay import Replay
@@ -246,9 +246,7 @@ def _values(column: Numeric | Categorical) -> str:
 
 def _named(found: Iterable[str]) -> str:
     """Return the first texts of a list, and how many more there are."""
-    texts = list(found)
-    more = len(texts) - MAX_CLAIM_COLUMNS
-    return ", ".join(texts[:MAX_CLAIM_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+    return listed(list(found), MAX_CLAIM_COLUMNS)
 
 
 def product(release: Release) -> str:

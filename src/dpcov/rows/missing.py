@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpcov.core.printable import printable
+from dpcov.core.printable import listed, printable
 from dpcov.errors import SchemaError
 
 NumberRule = Literal["none", "pairwise", "midpoint", "level"]
@@ -22,7 +22,6 @@ RULES: dict[Group, tuple[str, ...]] = {
     "numbers": get_args(NumberRule),
     "categories": get_args(CategoryRule),
 }
-MAX_NAMES = 5  # maximum number of names in a message
 
 
 class UnstatedMissingWarning(UserWarning):
@@ -149,5 +148,4 @@ def notice_of(names: Sequence[str], schema: str) -> str:
 
 def _some(names: Sequence[str]) -> str:
     """List the first names as text, with the number of further names."""
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(map(printable, names[:MAX_NAMES])) + more
+    return listed([printable(name) for name in names])

@@ -42,7 +42,7 @@ from dpcov.core import privacy
 from dpcov.core.encodings import encoding_named
 from dpcov.core.faults import reason
 from dpcov.core.files import read_text
-from dpcov.core.printable import shown
+from dpcov.core.printable import listed, shown
 from dpcov.core.renamed import warn_of_former_name
 from dpcov.core.show import html
 from dpcov.core.show.table import declared
@@ -1509,9 +1509,8 @@ def _sentences(error: ValidationError) -> str:
         sentences.append(rules_wanted(places, kinds))
     if unfilled:
         unfilled += map(_place, unstated)
-        more = f" and {len(unfilled) - 10} more" if len(unfilled) > 10 else ""
         sentences.append(
-            f"Not filled in yet: {', '.join(unfilled[:10])}{more}. Declare them from public "
+            f"Not filled in yet: {listed(unfilled, 10)}. Declare them from public "
             "knowledge, not from the data; `dpcov schema DATA --interactive --out FILE` asks for "
             "them."
         )

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
+from dpcov.core.printable import listed
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.cells import matches_none
 from dpcov.rows.encoder import Encoder, Scratch
@@ -121,10 +122,9 @@ def _plain_texts(schema: Schema, source: Source) -> tuple[str, ...]:
 
 def _absent(names: Sequence[str], source: Source) -> str:
     """Describe declared columns that a table lacks; the message contains no name of the table."""
-    listed = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if names[5:] else "")
-    one = len(names) == 1
+    one, named = len(names) == 1, listed([*map(repr, names)])
     text = (
-        f"The data has no column{'s' * (not one)} {listed}, but the schema declares "
+        f"The data has no column{'s' * (not one)} {named}, but the schema declares "
         f"{'it' if one else 'them'}."
     )
     own = {*map(_letters, source.names)}
