@@ -233,11 +233,11 @@ class Standardized(Mechanism):
     trace_share : float in [0, 1), public
         Fraction of the last round for the trace under add-remove.
 
-    power, directions_power : float in [0, 1], public
-        Powers of the standard deviation that divide each feature and each direction. The goal of
-        the request sets both (`mechanisms.choice`). A feature can have a long tail if a
-        bound is more than 8 standard deviations from the mean. Without a directions query, the
-        mechanism then uses up to twice the standard deviation.
+    power : float in [0, 1], public
+        Power of the standard deviation that divides each feature. The goal of the request sets it
+        (`mechanisms.choice`). A feature can have a long tail if a bound is more than 8 standard
+        deviations from the mean. Without a directions query, the mechanism then uses up to twice
+        the standard deviation.
 
     directions_share : float in [0, 1), public
         Fraction of the budget for the directions query. The query clips the standardized rows at 1
@@ -249,6 +249,9 @@ class Standardized(Mechanism):
         Largest fraction of the budget for the directions query. For small tables the mechanism
         doubles `directions_share` up to this limit. It skips the query if the noise would still
         hide most directions. With 0 the mechanism always uses `directions_share`.
+
+    directions_power : float in [0, 1], public
+        Power of the standard deviation that divides each direction, which the goal sets too.
 
     loss_weight : float above 0, public
         Weight of the clipping bias relative to the noise in the choice of the radius. The goal of
