@@ -67,7 +67,7 @@ COLUMNS = {
 BUDGETS = (
     {"epsilon": 1.0},
     {"rho": 0.5},
-    {"epsilon": 0.01},
+    {"epsilon": 0.25},  # with less, the noise can hide the number of rows
     {"epsilon": 2.0, "delta": 1e-6, "neighbors": "replace-one"},
     {"epsilon": 5.0, "mechanism": "matrix-laplace"},
     {"rho": 2.0, "mechanism": "gaussian"},
