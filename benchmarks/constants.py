@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from types import ModuleType
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -30,16 +31,15 @@ from dpcov.published import clipping, norm_histogram, pseudo_rows
 from more_budget import KINDS, more_errors
 from results import Kept, show
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
 TABLES = ("scales", "flags", "casp", "diamonds", "census", "mixed", "lognormal", "few rows")
 BUDGETS: tuple[dict[str, float], ...] = ({"epsilon": 0.3}, {"epsilon": 1.0}, {"rho": 0.5})
 SEEDS = 6
 LEAST = 1e-12  # a smaller error is none
 WIDTHS: tuple[Literal["variance", "correlation"], ...] = ("variance", "correlation")
-# Modules, name, and other values of a constant that affects releases.
-OF_RELEASES: tuple[tuple[tuple[ModuleType, ...], str, tuple[Any, Any]], ...] = (
+# Modules, name, and other values of a constant.
+Constant = tuple[tuple[ModuleType, ...], str, tuple[Any, Any]]
+# Constants that affect releases.
+OF_RELEASES: tuple[Constant, ...] = (
     ((standardized,), "RADII_PER_DOUBLING", (2, 8)),
     ((standardized,), "MAX_RADIUS_FACTOR", (2.0, 8.0)),
     ((standardized,), "PRIOR_GRID_SIZE", (32, 128)),
@@ -51,8 +51,8 @@ OF_RELEASES: tuple[tuple[tuple[ModuleType, ...], str, tuple[Any, Any]], ...] = (
     ((count,), "COUNT_EPSILON_SHARE", (Fraction(1, 50), Fraction(2, 25))),
     ((count,), "COUNT_RHO_SHARE", (Fraction(1, 128), Fraction(1, 32))),
 )
-# The same for constants that affect estimates only.
-OF_ESTIMATES: tuple[tuple[tuple[ModuleType, ...], str, tuple[Any, Any]], ...] = (
+# Constants that affect estimates only.
+OF_ESTIMATES: tuple[Constant, ...] = (
     ((errors,), "PSEUDO_ROW_ENTRIES", (25 * 10**4, 10**6)),
     ((errors,), "MIN_PSEUDO_ROWS", (500, 2000)),
     ((errors,), "MAX_PSEUDO_ROWS", (2500, 10_000)),
@@ -87,7 +87,7 @@ def of_estimate(text: str) -> dict[str, float]:
 
 
 def rows(
-    constant: tuple[tuple[ModuleType, ...], str, tuple[Any, Any]],
+    constant: Constant,
     measure: Sequence[partial[dict[str, float]]],
     now: Sequence[dict[str, float]],
 ) -> Iterator[dict[str, Any]]:

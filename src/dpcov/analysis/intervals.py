@@ -1464,9 +1464,9 @@ class Stated:
     def _sufficient_divisors(self, level: float) -> Array:
         """Return by which numbers the noise must be divided; NaN for an interval that says enough.
 
-        The standard deviations due to sampling stay the same. The prior (`estimate.errors`) makes
-        the noise of this release smaller, but helps less with a larger budget. A divisor above 1
-        therefore divides the noise without the prior.
+        The standard deviations due to sampling stay the same. The prior
+        (`estimate.errors`) reduces the stated noise of this release. With a larger budget, it
+        reduces the noise less. A divisor above 1 therefore divides the noise without the prior.
         """
         sampling = np.maximum(self.deviations**2 - self.of_noise**2, 0.0)
         noise = self.of_noise if self.unlimited is None else self.unlimited

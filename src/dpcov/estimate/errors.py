@@ -84,8 +84,8 @@ PRIOR_ROWS = 3.0
 # divided by `STRUCTURE_SNR_DIVISOR`. Source: with half or twice a value, no mean half width differs
 # by more than 1% (`make bench NAME=constants`).
 MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
-# Number of pseudo-rows times d^2. Source: with half or twice the value, no mean half width differs
-# by more than 1% (`make bench NAME=constants`).
+# For order d, there are this many pseudo-rows divided by d^2. Source: with half or twice the value,
+# no mean half width differs by more than 1% (`make bench NAME=constants`).
 PSEUDO_ROW_ENTRIES = 5 * 10**5
 # Smallest and largest number of pseudo-rows. Source of the largest: as above. Source of the
 # smallest: not recorded.
