@@ -6,6 +6,9 @@ which does not change. The model expects longer tails than the estimate of the c
 (`published.norm_histogram`). Its candidate tails fall by at most a factor of 50 in the first
 octave.
 
+The rule uses a cautious estimate of the loss, not the loss that is possible. A large possible loss
+would give a large radius, whose noise is certain. The stated errors contain the possible loss.
+
 A candidate tail has a ratio r and a power k. The first undetectable octave has r times as many rows
 as the octave before it. From one octave to the next, r becomes r^(2^k).
 """
@@ -15,13 +18,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
-
 from dpcov.published.norm_histogram import (
     BIN_NODES,
     BINS_PER_OCTAVE,
     MAX_POWER_LAW_RATIO,
-    Z_95,
     log_normal_density,
     squared_norm_excess,
 )
@@ -38,13 +38,18 @@ RULE_TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
 RULE_TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 # Relative prior weight of each power, shape (5,). Source: tuned.
 RULE_TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
+# Quantile of the candidate tails that the rule uses. Source: tuned on 28 tables with light and heavy
+# tails, flags and outliers, at six budgets. With the former rule (the median, and the spread of the
+# candidate tails as a further loss), the errors of correlations and regressions were 1.14 times as
+# large, of variances 1.01, of means 1.06, and of the matrix as a whole 0.97.
+RULE_TAIL_QUANTILE = 0.25
 # Relative distance of a true octave count from a candidate tail, as a standard deviation.
 # Source: tuned.
 RULE_TAIL_MODEL_RELATIVE_SD = 0.5
 
 
 def squared_norm_losses(histogram: NormHistogram, radii: Vector) -> Vector:
-    """Compute root mean square losses of squared norms for several clipping radii.
+    """Estimate the losses of squared norms for several clipping radii.
 
     Parameters
     ----------
@@ -57,14 +62,14 @@ def squared_norm_losses(histogram: NormHistogram, radii: Vector) -> Vector:
     Returns
     -------
     ndarray, shape (r,)
-        Root mean square losses, in units of a squared norm.
+        Losses, in units of a squared norm.
 
     Notes
     -----
-    The variance has four parts:
+    A loss is the root of the sum of two squares. The first is the square of the estimated loss: the
+    loss of the detectable rows, and the quantile `RULE_TAIL_QUANTILE` of the losses of the
+    candidate tails. The second is the variance of the estimate, with three parts:
 
-    - The spread of the candidate tails. The spread is large enough that a normal 95% interval
-      reaches the 97.5% quantile of the candidate tails.
     - The number of rows in the tail (Poisson distributed), and the positions of these rows.
     - The noise in the counts of detectable bins.
     - The positions of the detectable rows within their bins.
@@ -75,16 +80,14 @@ def squared_norm_losses(histogram: NormHistogram, radii: Vector) -> Vector:
     candidates = mean @ undetectable.T
     order = np.argsort(candidates, axis=1)
     cumulative_weights = np.cumsum(weights[order], axis=1)
-    places = [(cumulative_weights < part).sum(axis=1) for part in (0.5, float(ndtr(Z_95)))]
+    places = (cumulative_weights < RULE_TAIL_QUANTILE).sum(axis=1, keepdims=True)
     ordered = np.take_along_axis(candidates, order, axis=1)
-    median, upper = np.take_along_axis(ordered, np.transpose(places), axis=1).T
-    spread = (candidates - median[:, None]) ** 2 @ weights
-    variance = np.maximum(spread, ((upper - median) / Z_95) ** 2)
-    variance += (mean**2 + sd**2) @ (weights @ undetectable)
+    of_tail = np.take_along_axis(ordered, places, axis=1)[:, 0]
+    variance = (mean**2 + sd**2) @ (weights @ undetectable)
     noise_variance = histogram.noise.standard_deviation**2
     variance += noise_variance * np.sum(mean[:, :detectable_bins] ** 2, axis=1)
     variance += np.sum((detectable * sd) ** 2, axis=1)
-    return np.hypot(mean @ detectable + median, np.sqrt(variance))
+    return np.hypot(mean @ detectable + of_tail, np.sqrt(variance))
 
 
 def _excess_by_bin(histogram: NormHistogram, radii: Vector) -> tuple[Array, Array]:
