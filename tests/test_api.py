@@ -277,17 +277,17 @@ def test_the_moment_as_a_whole_is_better_with_its_goal() -> None:
 
 
 def test_correlations_and_regressions_are_better_where_more_rows_are_clipped(monkeypatch) -> None:
-    """The columns have exponential tails. Control: with less clipping, both errors are larger."""
+    """The columns have long tails. Control: with less clipping, both errors are larger."""
     generator = np.random.default_rng(0)
-    table = generator.exponential(size=(4000, 3)) + generator.exponential(size=(4000, 1))
-    table = np.clip(table + [0, 0, 1] * table[:, :1], 0, 50)
+    table = generator.standard_t(3, size=(4000, 3)) + generator.standard_t(3, size=(4000, 1))
+    table = np.clip(table + [0, 0, 1] * table[:, :1], -50, 50)
     exact, across = np.cov(table.T), np.corrcoef(table.T)
     slopes = np.linalg.solve(exact[:2, :2], exact[:2, 2])
 
     def errors(**asked: Any) -> Any:
         found = []
         for seed in range(16):
-            made = dpcov.release(table, lower=0, upper=50, rho=0.02, seed=seed, **asked)
+            made = dpcov.release(table, lower=-50, upper=50, rho=0.02, seed=seed, **asked)
             seen = made.covariance()
             off = np.linalg.solve(seen[:2, :2], seen[:2, 2]) - slopes
             found.append([np.linalg.norm(made.correlation() - across), np.linalg.norm(off)])
@@ -297,8 +297,9 @@ def test_correlations_and_regressions_are_better_where_more_rows_are_clipped(mon
     with monkeypatch.context() as patch:
         patch.setitem(SETTINGS, "all", {"loss_weight": 3.0})
         fewer = errors()
-    assert errors(goal="correlation")[0] < 0.8 * for_all[0] < 0.8 * fewer[0]
-    assert errors(goal="regression")[1] < 0.8 * for_all[1] < 0.8 * fewer[1]
+    assert errors(goal="correlation")[0] < 0.8 * for_all[0]
+    assert errors(goal="regression")[1] < 0.95 * for_all[1]
+    assert np.all(for_all < 0.8 * fewer)
 
 
 @pytest.mark.parametrize("goal", GOALS)

@@ -23,14 +23,14 @@ P, DRAWS = 3, 20_000
 
 @cache
 def released(intercept: float = 0.3) -> dpcov.Release:
-    """Return rows with a heavy tail, as if they were clipped at a quarter of the radius."""
+    """Return rows with a heavy tail, as if they were clipped at half of the radius."""
     generator = np.random.default_rng(5)
     mix = np.array([[1.0, 0, 0], [0.7, 0.6, 0], [0, 0.3, 0.4]])
     rows = generator.standard_t(3, (20_000, P)) @ mix.T + [3.0, 0, -2]
     made = dpcov.release(
         rows, lower=-50, upper=50, rho=0.2, mechanism="standardized", directions_share=0.1, seed=1
     )
-    made = changed(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
+    made = changed(made, lattice=replace(made.lattice, radius=made.lattice.radius / 2))
     assert made.linear_map is not None
     made = changed(made, linear_map=made.linear_map * [1.0, 2.0, 4.0])  # of columns unlike rows
     assert made.lengths is not None

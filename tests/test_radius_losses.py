@@ -55,12 +55,8 @@ def taken_by_hand(found, excess):
     each, within = [np.mean(bin_) for bin_ in inside], [np.std(bin_) for bin_ in inside]
     sums = sorted((np.dot(tail, each), weight) for weight, tail in tails)
     reached = list(itertools.accumulate(weight for _, weight in sums))
-    beyond, most = (
-        sums[next(at for at, so_far in enumerate(reached) if so_far >= chance)][0]
-        for chance in (0.5, stats.norm.cdf(1.96))
-    )
-    spread = sum(weight * (total - beyond) ** 2 for total, weight in sums)
-    variance = max(spread, ((most - beyond) / 1.96) ** 2) + sum((sd * e) ** 2 for e in each[:ended])
+    beyond = sums[next(at for at, so_far in enumerate(reached) if so_far >= 0.25)][0]
+    variance = sum((sd * e) ** 2 for e in each[:ended])
     for at, (e, w) in enumerate(zip(each, within, strict=True)):
         variance += (seen[at] * w) ** 2
         variance += sum(weight * tail[at] for weight, tail in tails) * (e**2 + w**2)
