@@ -7,7 +7,8 @@ The tables have light and heavy tails, flags, outliers, categories and common fa
 seeds use add-remove, half replace-one. The errors are those of `more_budget.py`, and the distance
 of the whole covariance matrix (Frobenius norm, relative).
 
-The benchmark reports geometric means of the ratio of errors, by group of tables, and the single
+The file `results/tails.json` has the errors by seed, `results/tails-summary.json` the means. The
+benchmark reports geometric means of the ratio of errors, by group of tables, and the single
 cells with the surely largest ratios. The tests of all cells have a joint level of 1%, as in
 `acceptance.py`. `--folder FOLDER` adds tables, as in `more_budget.py`.
 """
@@ -25,12 +26,13 @@ from acceptance import Pair, beyond
 from before_and_now import Truth, released, rounded
 from benchmark_tables import PARTS, Table
 from more_budget import more_errors, read
-from results import Kept, show
+from results import Kept, show, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Row = dict[str, Any]
+COMMAND = "make bench NAME=tails ARGS='--before FOLDER --folder FOLDER'"
 NOW, BEFORE, MATRIX = "now", "before", "one matrix"
 BUDGETS: tuple[dict[str, float], ...] = (
     {"epsilon": 0.3},
@@ -140,7 +142,7 @@ def main() -> int:
     own = [path.stem for path in sorted(asked.folder.glob("*.npz"))] if asked.folder else []
     known = (one for part in ("tune", "heavy", "default", "posterior") for one in PARTS[part])
     tables = asked.tables or [*own, *(one for one in known if one != "levels alone")]
-    kept = Kept("tails.json", "make bench NAME=tails ARGS='--before FOLDER'")
+    kept = Kept("tails.json", COMMAND)
     there = {(row["table"], row["method"]) for row in kept.go_on()}
     methods = [NOW, *([BEFORE] if asked.before else []), MATRIX]
     jobs = [
@@ -150,19 +152,21 @@ def main() -> int:
         if (table, method) not in there
     ]
     kept.pooled(measured, jobs)
-    fine = True
+    fine, summary = True, list[Row]()
     for other, bar in ((BEFORE, OF_CELL), (MATRIX, OF_MATRIX)):
         found = pairs(kept.rows, other)
         if not found:
             continue
-        groups = means(found, other)
+        groups, cells = means(found, other), beyond(found, bar)
         show("Geometric means of the error over another", groups)
-        cells = beyond(found, bar)
         show("Single cells, the surely largest first", cells[:12])
         fine &= all(row["ok"] for row in cells)
+        above = sum(not row["ok"] for row in cells)
+        summary += [row | {"cells": len(cells), "above the limit": above} for row in groups]
         if other == BEFORE:
             fine &= all(groups[-1][kind] <= most for kind, most in MEANS.items())
             fine &= all(groups[-2][kind] <= OF_LIGHT for kind in KINDS)
+    write("tails-summary.json", COMMAND, summary)
     return int(not (kept.done() and fine))
 
 

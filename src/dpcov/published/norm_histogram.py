@@ -102,6 +102,9 @@ MIN_RELATIVE_WEIGHT = 1e-100
 # Relative rounding error of the partial fractions. If this error is too large for alpha, only the
 # Chernoff bound is used. Source: not recorded.
 PARTIAL_FRACTION_ERROR = 1e-12
+# Number of iterations that solve for the quantile of a sum of two Laplace draws. Each makes the
+# error at least 10 times smaller.
+QUANTILE_ITERATIONS = 12
 # Number of steps of the golden-section search for the best s. They shorten the interval of s by a
 # factor of 2e8. The error of the least value is then of the order of 1e-17, because the bound is
 # flat near its minimum.
@@ -440,21 +443,35 @@ class NormHistogram:
 
         - The last octave of the unbroken run above the adjacent noise threshold. The run starts at
           the fullest octave.
-        - The last octave above the distant noise threshold.
+        - The last octave with the end of a window above the distant noise threshold. A window has
+          as many bins as an octave, but can start at any bin, because rows of nearly equal norms
+          can lie on both sides of the end of an octave.
 
         All octaves up to it count as detectable. The third part is an array of shape (o,), which is
         True for the octaves above the adjacent noise threshold.
         """
         counts, _ = self.octaves
-        adjacent, distant = (
-            math.sqrt(BINS_PER_OCTAVE) * self.noise.upper_quantile(probability)
-            for probability in (FALSE_ALARM_ADJACENT, FALSE_ALARM_DISTANT)
-        )
-        above_adjacent = counts > adjacent
+        above_adjacent = counts > self._octave_quantile(FALSE_ALARM_ADJACENT)
         last = peak = int(np.argmax(counts))
         while last + 1 < len(counts) and above_adjacent[last + 1]:
             last += 1
-        return max([last, *np.flatnonzero(counts > distant).tolist()]), peak, above_adjacent
+        windows = np.convolve(self.counts, np.ones(BINS_PER_OCTAVE), "valid")
+        ends = np.flatnonzero(windows > self._octave_quantile(FALSE_ALARM_DISTANT))
+        far = (ends + BINS_PER_OCTAVE - 1 + self.missing_bins) // BINS_PER_OCTAVE
+        return max([last, *far.tolist()]), peak, above_adjacent
+
+    def _octave_quantile(self, probability: float) -> float:
+        """Return the number that the noise of one octave exceeds with this probability.
+
+        The sum x of two Laplace draws with scale b exceeds x with the probability
+        (1 / 2 + x / (4 b)) exp(-x / b). The function solves this equation by iteration.
+        """
+        if not isinstance(self.noise, ScalarLaplace):
+            return math.sqrt(BINS_PER_OCTAVE) * self.noise.upper_quantile(probability)
+        ratio = 0.0
+        for _ in range(QUANTILE_ITERATIONS):
+            ratio = math.log((0.5 + ratio / 4) / probability)
+        return ratio * float(self.noise.scale)
 
     @cached_property
     def _tail(self) -> _Tail:
