@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import dpcov
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
@@ -160,6 +160,36 @@ def fall_within(found, at, seen):
     return math.log(before / after) / 2
 
 
+def octave_quantile(noise, chance):
+    """Return the number that the sum of the noise of two bins exceeds with this probability."""
+    if isinstance(noise, ScalarGaussian):
+        return 2**0.5 * noise.upper_quantile(chance)
+    b = float(noise.scale)
+    return optimize.brentq(lambda x: (0.5 + x / b / 4) * math.exp(-x / b) - chance, 0, 100 * b)
+
+
+def test_the_threshold_of_an_octave_is_a_quantile_of_the_sum_of_two_draws():
+    draws = np.random.default_rng(0).laplace(scale=10, size=(2_000_000, 2)).sum(axis=1)
+    law = ScalarLaplace(Fraction(10))
+    assert octave_quantile(law, 5e-4) == pytest.approx(np.quantile(draws, 1 - 5e-4), rel=0.02)
+    assert math.sqrt(2) * law.upper_quantile(5e-4) > 1.1 * np.quantile(draws, 1 - 5e-4)  # control
+
+
+@pytest.mark.parametrize("at", [30, 31, 32, 33])
+def test_rows_of_nearly_equal_norms_are_detected_wherever_an_octave_ends(at):
+    """Control: with half of the rows the same bins are not detectable."""
+    ends, law = tuple(2.0 ** (np.arange(40) / 2)), ScalarLaplace(Fraction(10))
+
+    def last(rows):
+        counts = [0] * 40
+        counts[10:14] = [2000, 3000, 2000, 500]
+        counts[at] = counts[at + 1] = rows
+        return NormHistogram(ends, tuple(counts), law).detectable[0]
+
+    assert last(70) == (at + 1) // 2
+    assert last(35) < at // 2
+
+
 @cache
 def tail_by_hand(found):
     """Return detectable rows by bin, and (weight, rows, falls) by bin of each hypothesis.
@@ -169,11 +199,14 @@ def tail_by_hand(found):
     m, sd = len(found.counts), found.noise.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
     windows = [found.counts[at] + found.counts[at + 1] for at in starts]
-    near, far = (2**0.5 * found.noise.upper_quantile(chance) for chance in (0.0005, 0.00001))
+    near, far = (octave_quantile(found.noise, chance) for chance in (0.0005, 0.00001))
     last = peak = windows.index(max(windows))
     while windows[last + 1 :] and windows[last + 1] > near:
         last += 1
-    last = max([last] + [at for at, rows in enumerate(windows) if rows > far])
+    second = found.noise.upper_quantile(0.0005)
+    for at, (one, other) in enumerate(itertools.pairwise(found.counts)):
+        if one + other > far:
+            last = max(last, (at + (other > second) - m % 2) // 2)
     end = starts[last] + 2
     tails = []
     for bend, k in itertools.product((0, 0.5, 1, 1.5), range(32)):

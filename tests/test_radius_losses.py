@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from dpcov.mechanisms.radius_losses import squared_norm_losses
-from test_norm_histogram import TABLES
+from test_norm_histogram import TABLES, octave_quantile
 
 
 def tail_by_hand(found):
@@ -19,11 +19,14 @@ def tail_by_hand(found):
     m, sd = len(found.counts), found.noise.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
     windows = [found.counts[at] + found.counts[at + 1] for at in starts]
-    near, far = (2**0.5 * found.noise.upper_quantile(chance) for chance in (0.0005, 0.00001))
+    near, far = (octave_quantile(found.noise, chance) for chance in (0.0005, 0.00001))
     last = peak = windows.index(max(windows))
     while windows[last + 1 :] and windows[last + 1] > near:
         last += 1
-    last = max([last] + [at for at, rows in enumerate(windows) if rows > far])
+    second = found.noise.upper_quantile(0.0005)
+    for at, (one, other) in enumerate(itertools.pairwise(found.counts)):
+        if one + other > far:
+            last = max(last, (at + (other > second) - m % 2) // 2)
     tails = []
     for bend, k in itertools.product((0, 0.25, 0.5, 0.75, 1), range(18)):
         share = 0.02 * 35 ** (k / 17)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from dpcov.published.norm_histogram import (
     BIN_NODES,
     BINS_PER_OCTAVE,
@@ -38,10 +39,10 @@ RULE_TAIL_RATIOS = np.geomspace(0.02, 0.7, 18)
 RULE_TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 # Relative prior weight of each power, shape (5,). Source: tuned.
 RULE_TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
-# Quantile of the candidate tails that the rule uses. Source: tuned on 28 tables with light and heavy
-# tails, flags and outliers, at six budgets. With the former rule (the median, and the spread of the
-# candidate tails as a further loss), the errors of correlations and regressions were 1.14 times as
-# large, of variances 1.01, of means 1.06, and of the matrix as a whole 0.97.
+# Quantile of the candidate tails that the rule uses. Source: tuned on the tables `TUNED` of
+# benchmarks/tails.py. With the former rule (the median, and the spread of the candidate tails as a
+# further loss), the errors of correlations and regressions were 1.14 times as large, of variances
+# 1.01, of means 1.06, and of the matrix as a whole 0.97.
 RULE_TAIL_QUANTILE = 0.25
 # Relative distance of a true octave count from a candidate tail, as a standard deviation.
 # Source: tuned.

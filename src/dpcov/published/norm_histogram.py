@@ -443,9 +443,10 @@ class NormHistogram:
 
         - The last octave of the unbroken run above the adjacent noise threshold. The run starts at
           the fullest octave.
-        - The last octave with the end of a window above the distant noise threshold. A window has
-          as many bins as an octave, but can start at any bin, because rows of nearly equal norms
-          can lie on both sides of the end of an octave.
+        - The last octave of a window above the distant noise threshold. A window has two bins, as
+          an octave, but can start at any bin, because rows of nearly equal norms can lie on both
+          sides of the end of an octave. The octave of the second bin counts only if this bin alone
+          is above the adjacent noise threshold.
 
         All octaves up to it count as detectable. The third part is an array of shape (o,), which is
         True for the octaves above the adjacent noise threshold.
@@ -455,10 +456,11 @@ class NormHistogram:
         last = peak = int(np.argmax(counts))
         while last + 1 < len(counts) and above_adjacent[last + 1]:
             last += 1
-        windows = np.convolve(self.counts, np.ones(BINS_PER_OCTAVE), "valid")
-        ends = np.flatnonzero(windows > self._octave_quantile(FALSE_ALARM_DISTANT))
-        far = (ends + BINS_PER_OCTAVE - 1 + self.missing_bins) // BINS_PER_OCTAVE
-        return max([last, *far.tolist()]), peak, above_adjacent
+        bins = np.array(self.counts, float)
+        far = np.flatnonzero(bins[:-1] + bins[1:] > self._octave_quantile(FALSE_ALARM_DISTANT))
+        far += bins[far + 1] > self.noise.upper_quantile(FALSE_ALARM_ADJACENT)
+        octaves = (far + self.missing_bins) // BINS_PER_OCTAVE
+        return max([last, *octaves.tolist()]), peak, above_adjacent
 
     def _octave_quantile(self, probability: float) -> float:
         """Return the number that the noise of one octave exceeds with this probability.
