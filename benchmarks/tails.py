@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Row = dict[str, Any]
-COMMAND = "make bench NAME=tails ARGS='--before FOLDER --folder FOLDER'"
+COMMAND = 'make bench NAME=tails ARGS="--before FOLDER --folder FOLDER"'
 NOW, BEFORE, MATRIX = "now", "before", "one matrix"
 BUDGETS: tuple[dict[str, float], ...] = (
     {"epsilon": 0.3},
