@@ -4,8 +4,8 @@
     make bench NAME=tails ARGS="--before /tmp/before/src"
 
 The tables have light and heavy tails, flags, outliers, categories and common factors. Half of the
-seeds use add-remove, half replace-one. The errors are those of `more_budget.py`, and the distance
-of the whole covariance matrix (Frobenius norm, relative).
+seeds use add-remove, half replace-one. `more_budget.py` describes the errors. A further error is
+the relative distance of the whole covariance matrix in the Frobenius norm.
 
 The file `results/tails.json` has the errors by seed, `results/tails-summary.json` the means. The
 benchmark reports geometric means of the ratio of errors, by group of tables, and the single
@@ -44,10 +44,11 @@ BUDGETS: tuple[dict[str, float], ...] = (
 )
 RELATIONS = ("add-remove", "replace-one")  # in turn, by seed
 KINDS = ("correlation", "variances", "ols", "means", "frobenius")
-# Largest geometric mean of the error over that of the earlier version, and of single cells.
+# Largest geometric mean of the error over the earlier error. The limits of light tails and of
+# single cells follow.
 MEANS = {"correlation": 0.85, "variances": 0.85, "ols": 0.85, "means": 0.95, "frobenius": 0.7}
 OF_LIGHT, OF_CELL, OF_MATRIX = 1.05, 1.5, 1.25
-# Tables on which the constants of the clipping radius were set. All others judge them.
+# Tables on which the constants of the clipping radius were set. The other tables test them.
 TUNED = (
     *PARTS["tune"][:-1], *PARTS["heavy"], "chicago", "gsswages", "loanapp", "nlswork", "cells",
     "few rows", "flights", "clusters", "california-like",
@@ -92,7 +93,7 @@ def _mechanism(method: str, budget: dict[str, float]) -> Row:
 
 
 def pairs(rows: Sequence[Row], other: str) -> list[Pair]:
-    """Pair the errors of the default with those of another method, by cell."""
+    """Pair the errors of the default with the errors of another method, by cell."""
     cells = {(row["table"], str(row["budget"]), row["method"]): row for row in rows}
     return [
         Pair(

@@ -40,9 +40,9 @@ RULE_TAIL_POWERS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 # Relative prior weight of each power, shape (5,). Source: tuned.
 RULE_TAIL_PRIOR_WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
 # Quantile of the candidate tails that the rule uses. Source: tuned on the tables `TUNED` of
-# benchmarks/tails.py. With the former rule (the median, and the spread of the candidate tails as a
-# further loss), the errors of correlations and regressions were 1.14 times as large, of variances
-# 1.01, of means 1.06, and of the matrix as a whole 0.97.
+# benchmarks/tails.py. The former rule used the median, and added the spread of the candidate tails.
+# Its errors of correlations and regressions were 1.14 times as large, and its errors of means 1.06
+# times. The errors of variances and of the whole matrix were 1.01 and 0.97 times as large.
 RULE_TAIL_QUANTILE = 0.25
 # Relative distance of a true octave count from a candidate tail, as a standard deviation.
 # Source: tuned.

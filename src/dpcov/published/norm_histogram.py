@@ -443,10 +443,10 @@ class NormHistogram:
 
         - The last octave of the unbroken run above the adjacent noise threshold. The run starts at
           the fullest octave.
-        - The last octave of a window above the distant noise threshold. A window has two bins, as
-          an octave, but can start at any bin, because rows of nearly equal norms can lie on both
-          sides of the end of an octave. The octave of the second bin counts only if this bin alone
-          is above the adjacent noise threshold.
+        - The last octave of a window above the distant noise threshold. A window has two bins and
+          can start at any bin. Rows of nearly equal norms can lie on both sides of the end of an
+          octave. The octave of the second bin counts only if this bin alone is above the adjacent
+          noise threshold.
 
         All octaves up to it count as detectable. The third part is an array of shape (o,), which is
         True for the octaves above the adjacent noise threshold.
