@@ -78,7 +78,7 @@ def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
         return np.array([[model.intercept, *model.coefficients], model.standard_errors])
 
     sampling = fitted(epsilon=1e5)  # which is in all of them
-    found = np.array([fitted(epsilon=0.2, seed=seed) for seed in range(20)])
+    found = np.array([fitted(epsilon=0.2, seed=seed) for seed in range(60)])
     real = np.sqrt(np.mean((found[:, 0] - sampling[0]) ** 2, axis=0))
     stated = np.sqrt(np.mean(found[:, 1] ** 2, axis=0) - sampling[1] ** 2)
     ratios = real / stated
