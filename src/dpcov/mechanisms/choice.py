@@ -31,8 +31,8 @@ SUM_MECHANISMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
 
 
 Goal = Literal["all", "frobenius", "relative", "correlation", "regression"]
-# Fields of `Standardized` that each goal changes (`Standardized.set_by_goal`). To try other values,
-# an experiment replaces an entry. The release file records the values. The powers make the noise
+# Fields of `Standardized` that each goal changes (`Standardized.set_by_goal`). An experiment
+# can replace an entry. The release file records the values. The powers make the noise
 # nearly equal in all directions (`RowTransform.by_direction`). Source: tuned, that is, the values
 # with the smallest error on the tables of the part `tune` in benchmarks/tables.toml.
 SETTINGS: dict[Goal, dict[str, Any]] = {

@@ -251,7 +251,7 @@ class Standardized(Mechanism):
         hide most directions. With 0 the mechanism always uses `directions_share`.
 
     directions_power : float in [0, 1], public
-        Power of the standard deviation that divides each direction, which the goal sets too.
+        Power of the standard deviation that divides each direction. The goal sets it too.
 
     loss_weight : float above 0, public
         Weight of the clipping bias relative to the noise in the choice of the radius. The goal of

@@ -102,8 +102,8 @@ MIN_RELATIVE_WEIGHT = 1e-100
 # Relative rounding error of the partial fractions. If this error is too large for alpha, only the
 # Chernoff bound is used. Source: not recorded.
 PARTIAL_FRACTION_ERROR = 1e-12
-# Number of iterations that solve for the quantile of a sum of two Laplace draws. Each makes the
-# error at least 10 times smaller.
+# Number of iterations that solve for the quantile of a sum of two Laplace draws. Each iteration
+# divides the error by at least 10.
 QUANTILE_ITERATIONS = 12
 # Number of steps of the golden-section search for the best s. They shorten the interval of s by a
 # factor of 2e8. The error of the least value is then of the order of 1e-17, because the bound is
