@@ -138,13 +138,20 @@ def people(rows) -> pa.Table:
     return pa.table(columns | {"b": pa.array(b, pa.float64())})
 
 
-@given(PEOPLE, st.integers(1, 5), st.sampled_from([0, 60, 2**30]), st.integers(1, 70))
-def test_persons_are_the_same_in_any_order_batches_and_parts(rows, size, memory, parts):
+@given(
+    PEOPLE,
+    st.integers(1, 5),
+    st.sampled_from([0, 60, 2**30]),
+    st.integers(1, 70),
+    st.sampled_from([0, 3, 8192]),
+)
+def test_persons_are_the_same_in_any_order_batches_and_parts(rows, size, memory, parts, together):
     expected = moment(people(rows), TWO)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(private_copy, "MAX_MEMORY_BYTES", memory)
         patch.setattr(private_copy, "GROWTH_BYTES", 2**12)
         patch.setattr(kept, "PERSON_PARTS", parts)
+        patch.setattr(kept, "MIN_PERSON_BATCH_ROWS", together)
         for order in (rows, rows[::-1]):
             found = moment(people(order).to_reader(max_chunksize=size), TWO)
             assert same(found, expected)

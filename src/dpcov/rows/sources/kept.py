@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MAX_COPY_BYTES = 2**31  # Maximum size in bytes of a copy of a table that can be read again.
 PERSON_PARTS = 64  # Number of parts of the persons; one part must fit into memory.
+MIN_PERSON_BATCH_ROWS = 8192  # Smaller parts are read together, because each batch costs time.
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
@@ -111,12 +112,12 @@ class Kept(Wrapper):
                 yield Batch(rows[start : start + size])
 
     def persons(self) -> Iterator[tuple[Batch, Integers]]:
-        """Yield all rows of some persons, part after part.
+        """Yield all rows of some persons, one or more parts at a time.
 
         Yields
         ------
         batch : Batch
-            Rows of the part.
+            Rows of the parts.
         persons : ndarray of int64, shape (n,)
             Number of the person of each row, from 0.
 
@@ -125,10 +126,13 @@ class Kept(Wrapper):
         copy = self._copy
         if copy is None or self._schema.unit is None:
             raise ValueError("the schema has no person unit")
+        rows = np.empty(0, copy.kind)
         for part in range(self._parts):
-            rows = np.concatenate([np.empty(0, copy.kind), *copy.part(part)])
-            encoded = _ids(rows[self._schema.unit.column]).dictionary_encode()
-            yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
+            rows = np.concatenate([rows, *copy.part(part)])
+            if len(rows) >= MIN_PERSON_BATCH_ROWS or part == self._parts - 1:
+                encoded = _ids(rows[self._schema.unit.column]).dictionary_encode()
+                yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
+                rows = rows[:0]
 
     def fill(self) -> None:
         """Read the source once into the copy; rows without an id are left out."""
