@@ -55,7 +55,7 @@ ROW = {
     "table": "t", "kind": "pure", "budget": "epsilon 1", "relation": "add-remove",
     "statistic": "mean", "covered": 0.95, "guaranteed": 0.95, "noise halved": 0.7,
     "no lengths": None, "width": 1.0, "real/stated": 1.0, "OLS answers": None, "time": 1.0,
-    "unseen": 0.0, "by noise": 0.95,
+    "of all": 0.9, "marked": 0.1, "by noise": 0.95,
 }  # fmt: skip
 
 
@@ -64,18 +64,22 @@ def test_cells_that_cover_too_seldom_or_are_too_wide_are_named():
     assert [(row["covered"], row["width"]) for row in calibration_summary.beyond(rows)] == [
         (0.89, 1.0), (0.95, 2.1), (0.95, np.inf),
     ]  # fmt: skip
-    unseen = ROW | {"unseen": 1.0, "covered": 0.1}  # there no ordinary interval is answered
-    assert len(calibration_summary.beyond([*rows, unseen])) == 3
-    (total,) = calibration_summary.summary([*rows, unseen])
-    assert (total["cells"], total["least"], total["at most 2"]) == (4, 0.89, 0.5)
+    marked = ROW | {"marked": 1.0, "covered": None, "of all": 0.1}  # no figure without a mark
+    assert len(calibration_summary.beyond([*rows, marked])) == 3
+    (total,) = calibration_summary.summary([*rows, marked])
+    assert (total["cells"], total["least"], total["at most 2"]) == (5, 0.89, 0.6)
+    assert total["of all"] == pytest.approx((4 * 0.9 + 0.1) / 5)
+    assert total["marked"] == pytest.approx((4 * 0.1 + 1) / 5)
+    (total,) = calibration_summary.summary([ROW, ROW | {"covered": 0.84}])
+    assert total["at least 0.85"] == 0.5
     tail = {"by noise": 0.5, "real/stated": 0.3}
     (total,) = calibration_summary.summary([ROW, ROW | tail])
     assert (total["0.7 to 1.25"], total["where noise is most"]) == (0.5, 1.0)
 
 
 def test_a_control_that_coverage_does_not_notice_is_named():
-    rows = [ROW, ROW | {"no lengths": 0.95}]
-    assert calibration_summary.unnoticed([ROW, ROW | {"no lengths": 0.9}]) == []
+    rows = [ROW, ROW | {"no lengths": 0.9}]
+    assert calibration_summary.unnoticed([ROW, ROW | {"no lengths": 0.8}]) == []
     assert [row["control"] for row in calibration_summary.unnoticed(rows)] == ["no lengths"]
 
 

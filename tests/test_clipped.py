@@ -194,6 +194,7 @@ def test_the_most_that_can_lie_beyond_is_stated_for_variance_and_means() -> None
     said = ClippingBias(made, whole).limits_in_words(0.95)
     assert f"at most {of_all:.2g} times" in said
     assert f"more than {of_mean:.2g} standard deviations" in said
+    assert f"fewer than {made.lengths.smallest_detectable_group:,} rows far from all" in said
 
 
 def test_a_column_that_does_not_vary_has_no_part_in_the_bound_on_means() -> None:

@@ -15,6 +15,7 @@ from dpcov.analysis.covariance import covariances
 from dpcov.analysis.intervals import MAX_NOISE_FRACTION
 from dpcov.analysis.noise_warnings import TAIL_WARNING, noise_warnings
 from dpcov.analysis.summary import summary
+from dpcov.core.privacy import hidden_units
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.estimate import Estimate
 from dpcov.published import norm_histogram as lengths
@@ -141,6 +142,32 @@ def test_the_interval_of_a_long_stay_covers_or_is_marked_and_a_light_one_is_not_
     assert (covered | marked)[0].mean() >= 0.85
     assert covered[0].mean() < 0.5
     assert marked[1].mean() <= 0.05
+
+
+def test_figures_that_a_few_rows_at_a_wide_bound_can_change_are_marked():
+    """Control: with narrow bounds, the same table has no mark."""
+    table = np.random.default_rng(3).normal(size=(5000, 2))
+    for bound, marked in ((300.0, True), (5.0, False)):
+        made = dpcov.release(table, lower=-bound, upper=bound, epsilon=1.0, seed=1)
+        assert made.lengths is not None
+        found = dpcov.intervals(made, "variance", sampling=False)
+        assert found.depends_on_tail.all() == found.depends_on_tail.any() == marked
+        rows = hidden_units(made.guarantee.budget)
+        added = rows * (bound / np.sqrt(np.diag(made.covariance()))) ** 2 / 5000
+        assert (added > 0.05).all() == (added > 0.05).any() == marked
+
+
+def test_a_mean_depends_on_a_tail_that_can_shift_it():
+    """Control: without the sums of the tail, no mean has a mark."""
+    generator = np.random.default_rng(4)
+    table = np.exp(generator.normal(size=(3000, 1)))
+    marked, covered = np.zeros((2, 30), np.bool_)
+    for seed in range(30):
+        made = dpcov.release(table, lower=0, upper=50, epsilon=0.3, seed=seed)
+        found = dpcov.intervals(made, "mean", sampling=False)
+        marked[seed] = found.depends_on_tail[0]
+        covered[seed] = found.low[0] <= table.mean() <= found.high[0]
+    assert (marked | covered).mean() > covered.mean() + 0.1
 
 
 def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():

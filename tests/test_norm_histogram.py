@@ -63,10 +63,10 @@ def test_rows_that_are_shorter_than_every_bin_but_the_first_show():
     assert not found.below_noise_level
     assert found.squared_norm_loss(4.0).root_mean_square < 1
     # The rate of decrease is unknown, unless noise hides no row or the law has begun.
-    assert found.tail_loss_probability(4.0, 1.0) == 1
+    assert found.largest_tail_losses(4.0, 8.0, 0.0) == (math.inf, math.inf)
     quiet = counted(np.full(3000, 1e-3), ScalarGaussian(Fraction(1, 100)))
-    assert quiet.tail_loss_probability(4.0, 1.0) < 0.01
-    assert counted(np.full(3000, 0.4), LOUD).tail_loss_probability(4.0, 1.0) < 0.25
+    assert quiet.largest_tail_losses(4.0, 8.0, 0.0)[0] < 1
+    assert math.isfinite(counted(np.full(3000, 0.4), LOUD).largest_tail_losses(4.0, 8.0, 0.0)[0])
     assert counted(np.full(60, 1e-3), LOUD).below_noise_level
 
 
@@ -279,6 +279,19 @@ def taken_by_hand(found, excess):
     )
     spread = sum(weight * (total - beyond) ** 2 for total, weight in sums)
     variance += max(spread, ((most - beyond) / 1.96) ** 2)
+    one, two = found.noise.upper_quantile(0.001), octave_quantile(found.noise, 0.001)
+    expected = sum(weight * np.array(tail) for weight, tail, _ in tails)
+    more = [0 if at < ended else found.counts[at] - expected[at] for at in range(m)]
+    scaled = [
+        rows * sd / math.hypot(sd, wide**0.5, 0.15 * wide)
+        for rows, wide in zip(more, expected, strict=True)
+    ]
+    suspicious = 0.0
+    for at in range(ended, m):
+        pairs = [scaled[at] + scaled[beside] for beside in (at - 1, at + 1) if 0 <= beside < m]
+        if scaled[at] > one or max(pairs) > two:
+            suspicious += max(more[at], 0) * each[at]
+    variance += suspicious**2
     return np.dot(seen, each) + beyond, variance**0.5
 
 
@@ -293,6 +306,9 @@ TABLES = {
     "near": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 90, 60, 45, 45, 30, 20), LOUD),
     "nearly all": NormHistogram(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
     "far": NormHistogram(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
+    "suspicious": NormHistogram(
+        tuple(2.0 ** np.arange(10)), (300, 400, 90, -9, 3, 10, 85, 2, 50, 62), LOUD
+    ),
     "hidden": NormHistogram(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
     "pure": NormHistogram(
         tuple(2.0 ** np.arange(9)), (9, 300, 400, 200, 90, 70, 2, 9, -4), ScalarLaplace(Fraction(5))
@@ -334,26 +350,73 @@ def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
     assert found.loss_upper_bounds(3.0, 0.95) == pytest.approx((rows * 7, rows))
 
 
-def test_the_chance_is_the_weight_of_hypotheses_that_hold_more():
-    found = counted(drawn("heavy"))
-    _, _, _, tails = tail_by_hand(found)
-    sums = np.array([
-        sum(
-            rows * inside(found, at, falls[at], lambda square: max(square - 9.0, 0))[0]
-            for at, rows in enumerate(tail)
-            if rows
-        )
-        for _, tail, falls in tails
-    ])  # fmt: skip
-    weights = np.array([weight for weight, _, _ in tails])
-    for size in 1.001 * np.quantile(sums, [0.1, 0.5, 0.9]):
-        assert found.tail_loss_probability(3.0, size) == pytest.approx(weights[sums > size].sum())
-    assert found.tail_loss_probability(3.0, -1.0) == pytest.approx(1.0)
-    assert found.tail_loss_probability(LONGEST, 0.0) == 0
+def test_the_largest_tail_is_the_largest_likely_candidate_or_a_few_rows_at_the_bound():
+    found, radius, longest = counted(drawn("heavy")), 3.0, 0.8 * LONGEST
+    _, _, end, tails = tail_by_hand(found)
+    fit = found._tail.log_likelihoods[np.isfinite(found._tail.log_likelihoods)]
+    likely = fit >= fit.max() - 1.96**2 / 2
+    assert len(fit) == len(tails)
+
+    def largest(excess):
+        def within(square):
+            return excess(square) if square <= longest**2 else 0.0
+
+        losses = [
+            sum(tail[at] * inside(found, at, falls[at], within)[0] for at in range(end, len(tail)))
+            for _, tail, falls in tails
+        ]
+        return np.array(losses)[likely].max()
+
+    by_hand = (
+        largest(lambda square: max(square - radius**2, 0)),
+        largest(lambda square: max(square**0.5 - radius, 0)),
+    )
+    assert found.largest_tail_losses(radius, longest, 0.0) == pytest.approx(by_hand)
+    few = 1e4 * (longest**2 - radius**2), 1e4 * (longest - radius)
+    assert found.largest_tail_losses(radius, longest, 1e4) == pytest.approx(few)
+    assert found.largest_tail_losses(longest, longest, 1e4) == (0.0, 0.0)
 
 
 def test_where_noise_hides_all_rows_any_tail_may_be():
-    assert NormHistogram((1.0, 2.0), (84, 0), LOUD).tail_loss_probability(1.5, 1e9) == 1
+    hidden = NormHistogram((1.0, 2.0), (84, 0), LOUD)
+    assert hidden.largest_tail_losses(1.2, 1.4, 0.0) == (math.inf, math.inf)
+
+
+@pytest.mark.parametrize("noise", [LOUD, ScalarLaplace(Fraction(20))])
+def test_a_group_of_the_stated_size_is_detectable_and_a_smaller_one_is_not(noise):
+    size = NormHistogram((1.0, 2.0), (0, 0), noise).smallest_detectable_group
+    for rows, last in ((size - 1, 1), (size + 1, 8)):
+        counts = (0, 0, 9 * size, 9 * size, *[0] * 12, rows, 0)
+        found = NormHistogram(tuple(2.0 ** np.arange(18)), counts, noise)
+        assert found.detectable[0] == last
+
+
+@pytest.mark.parametrize("noise", [LOUD, ScalarLaplace(Fraction(20))])
+@pytest.mark.parametrize("bins", [1, 2])
+def test_the_error_of_a_loss_contains_a_separate_group_that_noise_alone_rarely_explains(
+    noise, bins
+):
+    """A smaller group changes little (control), and a larger group is part of the estimate."""
+    body, radius = counted(drawn("light"), noise), 3.0
+    start = len(body.counts) - 6
+    alone, together = noise.upper_quantile(0.001), octave_quantile(noise, 0.001)
+    least = int(min(alone, together) if bins == 1 else together / 2)
+    far = bins * least * (body.upper_ends[start - 1] - radius**2)
+
+    def with_group(rows):
+        counts = np.append(body.counts[: start - 2], np.zeros(8, int))
+        counts[start : start + bins] = rows
+        return NormHistogram(body.upper_ends, tuple(counts.tolist()), noise)
+
+    none, small, group = (with_group(rows) for rows in (0, least, least + 1))
+    assert none.detectable[0] == group.detectable[0]
+    losses = [one.squared_norm_loss(radius) for one in (none, small, group)]
+    assert losses[1].standard_deviation < 0.5 * far
+    assert losses[2].standard_deviation > far
+    assert losses[2].estimate < 0.2 * far
+    largest = [one.largest_tail_losses(radius, LONGEST, 0.0)[0] for one in (none, small, group)]
+    assert largest[1] < 0.5 * far < far < largest[2]
+    assert with_group(3 * least).squared_norm_loss(radius).estimate > far
 
 
 @pytest.mark.parametrize(("rows", "hidden"), [(113, True), (114, False)])

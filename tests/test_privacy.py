@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from dpcov.core.privacy import (
     ZCDP,
@@ -24,6 +25,7 @@ from dpcov.core.privacy import (
     exact,
     gaussian_delta,
     gaussian_mu,
+    hidden_units,
     neighbors_named,
     renyi_epsilon_at,
     round_down,
@@ -276,3 +278,22 @@ def test_neighbours_differ_by_one_unit_or_by_two_that_are_exchanged():
         "add-remove": 1,
         "replace-one": 2,
     }
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_so_many_units_take_half_of_an_interval_at_epsilon(epsilon) -> None:
+    """The probability outside an interval grows by e^epsilon with each unit."""
+    units = hidden_units(PureDP(epsilon))
+    assert 0.05 * math.exp(epsilon * units) == pytest.approx(0.5)
+    assert hidden_units(ApproxDP(epsilon, 1e-6)) == units
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.5, 2.0])
+def test_so_many_units_take_half_of_an_interval_at_rho(rho) -> None:
+    """Renyi divergences of order alpha are at most k^2 rho alpha. Gaussian noise needs more."""
+    units = hidden_units(ZCDP(rho))
+    divergence = 0.5 * math.log(0.5 / 0.95) + 0.5 * math.log(0.5 / 0.05)
+    assert units**2 * rho == pytest.approx(divergence)
+    shift = units * math.sqrt(2 * rho)  # in standard deviations of the noise
+    inside = stats.norm.cdf(1.96 - shift) - stats.norm.cdf(-1.96 - shift)
+    assert 0.5 < inside < 0.8

@@ -49,7 +49,7 @@ from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.dates import shown as shown_dates
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import AnyArray, Array, Booleans, Vector
+    from dpcov.core.arrays import AnyArray, Array, Booleans, Integers, Vector
     from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
@@ -1313,7 +1313,8 @@ def _tail_effects(
 ) -> list[Array | float]:
     """Return the largest change of each figure by a tail that the release does not reject.
 
-    The tail lies in one column alone and adds `Estimate.hidden_squares` to the second moment.
+    The tail lies in one column alone and adds `Estimate.hidden_tails` to the sum of squares and to
+    the sum of this column.
 
     Parameters
     ----------
@@ -1336,24 +1337,62 @@ def _tail_effects(
     estimate = Estimate.of(release)
     if estimate.hides_norms:  # nothing shows how far most rows lie from the mean
         return [np.inf for _ in statistics]
-    hidden = estimate.hidden_squares
     largest: list[Array | float] = [0.0 for _ in statistics]
-    columns = np.flatnonzero(hidden)
-    squares = np.diag(center)[: len(hidden)]
-    if release.has_intercept and center[-1, -1] > 0:  # the step is small beside the variance
-        squares = squares - center[:-1, -1] ** 2 / center[-1, -1]
+    columns = np.flatnonzero(estimate.hidden_tails[0])
     size = max(1, MAX_BATCH_ENTRIES // center.size)
     for start in range(0, len(columns), size):
         at = columns[start : start + size]
-        errors = np.zeros((len(at), *center.shape))
-        errors[np.arange(len(at)), at, at] = squares[at]
-        factors = (hidden[at] / squares[at])[:, None]
+        directions = _tail_directions(release, center, at)
         for place, one in enumerate(statistics):
-            effects = np.abs(first_order(partial(one.values, release), center, errors))
-            with np.errstate(invalid="ignore"):  # 0 times infinity
-                effects = np.where(effects > 0, effects * factors, 0.0)
-            largest[place] = np.maximum(largest[place], effects.max(axis=0))
+            effects: Array | float = 0.0
+            for errors, factors in directions:
+                slopes = np.abs(first_order(partial(one.values, release), center, errors))
+                with np.errstate(invalid="ignore"):  # 0 times infinity
+                    effects = effects + np.where(slopes > 0, slopes * factors[:, None], 0.0)
+            largest[place] = np.maximum(largest[place], np.max(effects, axis=0))
     return largest
+
+
+def _tail_directions(
+    release: Release, center: Array, columns: Integers
+) -> list[tuple[Array, Vector]]:
+    """Return errors of the second moment by a tail in each column, with their sizes.
+
+    Parameters
+    ----------
+    release : Release
+        Release.
+
+    center : ndarray, shape (d, d)
+        Second moment of the estimate.
+
+    columns : ndarray of int, shape (b,)
+        Positions of the columns.
+
+    Returns
+    -------
+    list of tuple
+        Errors of shape (b, d, d), and their factors of shape (b,). The first errors have the size
+        of the variance of the column. The second errors shift its mean by a standard deviation.
+        With an intercept of 0, the mean is known, and the list has no second errors.
+
+    """
+    squares, sums = (one[columns] for one in Estimate.of(release).hidden_tails)
+    each, count = np.arange(len(columns)), center[-1, -1]
+    variances, has_means = np.diag(center)[columns], release.has_intercept and count > 0
+    if has_means:
+        variances = variances - center[columns, -1] ** 2 / count
+    errors = np.zeros((2, len(columns), *center.shape))
+    errors[0, each, columns, columns] = variances
+    found = [(errors[0], squares / variances)]
+    if has_means:
+        origin = 0.0 if release.center is None else release.center[columns]
+        t, shifts = release.lattice.intercept_size, np.sqrt(count * variances)
+        errors[1, each, columns, -1] = errors[1, each, -1, columns] = shifts
+        # Rows that are centred at c and gain s in their sum gain 2 c s in their sum of squares.
+        errors[1, each, columns, columns] = 2 * origin * shifts / t
+        found.append((errors[1], sums * t / shifts))
+    return found
 
 
 def tailed(release: Release) -> Booleans:

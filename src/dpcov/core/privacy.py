@@ -395,6 +395,36 @@ def _epsilon(budget: Budget) -> float:
     return zcdp_epsilon(budget.rho, 1e-6) if isinstance(budget, ZCDP) else budget.epsilon
 
 
+def hidden_units(budget: Budget) -> float:
+    """Return the number of privacy units that a budget hides from every 95% interval.
+
+    Take two tables that differ in this number of units. A private interval that contains the figure
+    of the first table with probability 0.95 is drawn for the second table with probability 0.5 or
+    more.
+
+    Parameters
+    ----------
+    budget : PureDP, ApproxDP or ZCDP
+        Budget of the release.
+
+    Returns
+    -------
+    float
+        Number k of units.
+
+    Notes
+    -----
+    For epsilon, the probability outside the interval grows from 0.05 to at most
+    0.05 e^(k epsilon), so k is log(10) / epsilon. This neglects delta. For rho, the divergence of
+    order 1 is at most k^2 rho (Bun and Steinke, 2016, Proposition 1.9). The divergence of a
+    probability of 0.5 from a probability of 0.95 is -log(0.19) / 2.
+
+    """
+    if isinstance(budget, ZCDP):
+        return math.sqrt(-0.5 * math.log(0.19) / budget.rho)
+    return math.log(10) / budget.epsilon
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """Guarantee of a release: a budget, a neighbour relation and a privacy unit.

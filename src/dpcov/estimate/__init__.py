@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.entropy import reading_generator
+from dpcov.core.privacy import hidden_units
 from dpcov.denoise import denoise, second_moment
 from dpcov.denoise.structure import Structure, coherent_moments
 from dpcov.errors import NotReleasedError, ReleaseError
@@ -471,27 +472,32 @@ class Estimate:
         return ClippingBias.of(self.record, self.second_moment)
 
     @cached_property
-    def hidden_squares(self) -> Vector:
-        """Sum of squares that an undetectable tail can add to each column, shape (p,).
+    def hidden_tails(self) -> tuple[Vector, Vector]:
+        """Largest sums of squares and sums that an undetectable tail hides, each of shape (p,).
 
-        The tail is the largest one that the norm histogram does not reject. It lies in this column
-        alone and within its bounds. The result is in squared units of an encoded row. It is 0 for
+        The tail is the largest one that the norm histogram does not reject, or a few rows at the
+        bound that the guarantee hides. It lies in one column alone and within its bounds. The
+        results are in units of encoded rows, and relative to the center of the rows. They are 0 for
         levels and flags, which have no tail, and if the release has no norm histogram.
         """
-        record, found = self.record, np.zeros(self.record.lattice.features)
+        record = self.record
+        squares, sums = np.zeros((2, record.lattice.features))
         if record.lengths is None:
-            return found
+            return squares, sums
         columns = record.schema.encoded_columns
-        center = found if record.center is None else record.center
-        unit = found + 1
+        center = 0 * sums if record.center is None else record.center
+        unit = sums + 1
         if record.linear_map is not None:
             unit = np.linalg.norm(record.linear_map, axis=0)
+        rows = hidden_units(record.guarantee.budget) * record.lattice.unit.max_rows
         for at, feature in enumerate(record.schema.features):
             if not feature.is_indicator and not isinstance(columns[feature.name], Flag):
                 longest = float(unit[at] * (1 + abs(center[at])))
-                loss = record.lengths.largest_tail_loss(record.lattice.radius, longest)
-                found[at] = loss / unit[at] ** 2
-        return found
+                squared_norm, norm = record.lengths.largest_tail_losses(
+                    record.lattice.radius, longest, rows
+                )
+                squares[at], sums[at] = squared_norm / unit[at] ** 2, norm / unit[at]
+        return squares, sums
 
     @property
     def hides_norms(self) -> bool:

@@ -250,7 +250,7 @@ class ClippingBias:
         return cls(release, release.mapped(moment))
 
     def limits_in_words(self, confidence: float) -> str:
-        """Return a sentence with the largest possible bias, for any tail of the data.
+        """Return sentences about the largest possible bias, for any tail of the data.
 
         Parameters
         ----------
@@ -260,16 +260,18 @@ class ClippingBias:
         Returns
         -------
         str
-            Sentence with the two limits of `upper_bounds`.
+            The two limits of `upper_bounds`, and the smallest group of rows that is detectable.
 
         """
         variance, mean = self.upper_bounds(confidence)
-        if math.isinf(variance):
+        if self._release.lengths is None or math.isinf(variance):
             return "The size of this clipping bias is not known."
         return (
             f"For any tail, clipping removed at most {_short(variance)} times the total variance "
             f"inside the radius, and shifted no mean by more than {_short(mean)} standard "
-            f"deviations ({confidence:.0%} confidence each)."
+            f"deviations ({confidence:.0%} confidence each). The norm histogram can hide a group "
+            f"of fewer than {self._release.lengths.smallest_detectable_group:,} rows far from all "
+            "others."
         )
 
     def upper_bounds(self, confidence: float) -> tuple[float, float]:

@@ -13,8 +13,10 @@ This module estimates the clipping bias in two parts:
   on how it fits the noisy counts on both sides of the last detectable octave. The tails of bounded
   or normal columns fall faster and faster, and the detectable counts show this already.
 
-The histogram cannot detect a few rows that lie far beyond all the others. The histogram can detect
-rows with a rare category, because many rows share the category.
+The histogram cannot detect a few rows that lie far beyond all the others, and no candidate tail
+describes them. The standard deviation of the estimate contains those that the noise explains badly
+(`_suspicious_counts`). The histogram can detect rows with a rare category, because many rows share
+the category.
 
 The histogram does not show the directions of the loss. `published.clipping` estimates them.
 
@@ -62,6 +64,10 @@ MIN_PEAK_SNR = 4.0
 # (`make bench NAME=constants`).
 FALSE_ALARM_ADJACENT = 5e-4  # for an octave next to a detectable octave
 FALSE_ALARM_DISTANT = 1e-5  # for any other octave
+
+# Probability that noise alone makes an empty bin suspicious. About 30 bins can be suspicious, so
+# about 3% of the releases of a table without such rows have a suspicious bin.
+FALSE_ALARM_SUSPICIOUS = 1e-3
 
 # --- Candidate tails ---
 # A candidate tail has a fall f and a power k. The fall is the logarithm of the ratio of two
@@ -255,41 +261,18 @@ class NormHistogram:
 
         return bound(squared_norm_excess(radius)), bound(_norm_excess(radius))
 
-    def tail_loss_probability(self, radius: float, threshold: float) -> float:
-        """Estimate the probability that the undetectable tail loses more than a threshold.
+    def largest_tail_losses(
+        self, radius: float, longest: float, hidden_rows: float
+    ) -> tuple[float, float]:
+        """Return the largest losses of an undetectable tail that the counts do not reject.
 
-        Parameters
-        ----------
-        radius : float
-            Clipping radius, as a norm of transformed rows.
+        The tail is one of three tails, the one with the largest loss:
 
-        threshold : float
-            Loss in the sum of squared norms.
-
-        Returns
-        -------
-        float
-            Total weight of the candidate tails whose loss exceeds the threshold. The function
-            returns 1 if the noise hides all rows. The function also returns 1 if only the first
-            octave is detectable and the noise can hide a row.
-
-        Notes
-        -----
-        The first octave contains all shorter rows too, so it does not show how fast the counts
-        fall. Any tail is then possible.
-
-        """
-        if self._allows_any_tail:
-            return 1.0
-        losses = self._tail_losses(squared_norm_excess(radius))
-        return float(self._tail.weights @ (losses > threshold))
-
-    def largest_tail_loss(self, radius: float, longest: float) -> float:
-        """Return the largest loss of an undetectable tail that the counts do not reject.
-
-        A likelihood ratio test at the 5% level compares the candidate tails. It uses the counts
-        from the last detectable octave on. The earlier counts can belong to a light body of the
-        table, which does not show how a sparse tail falls.
+        - The largest candidate tail. A likelihood ratio test at the 5% level compares the candidate
+          tails. It uses the counts from the last detectable octave on. The earlier counts can
+          belong to a light body of the table, which does not show how a sparse tail falls.
+        - A few rows with the largest possible norm. The guarantee hides them from every release.
+        - The separate group of the suspicious bins (`_suspicious_counts`).
 
         Parameters
         ----------
@@ -299,22 +282,44 @@ class NormHistogram:
         longest : float
             Largest possible norm of a row of the tail.
 
+        hidden_rows : float
+            Number of rows that the guarantee hides (`privacy.hidden_units`).
+
         Returns
         -------
-        float
+        squared_norm_loss : float
             Loss in the sum of squared norms. Infinity if the counts reject no tail.
 
-        """
-        if self._allows_any_tail:
-            return math.inf if longest > radius else 0.0
-        fit, excess = self._tail.log_likelihoods, squared_norm_excess(radius)
-        losses = self._tail_losses(lambda squares: excess(squares) * (squares <= longest**2))
-        return float(losses[fit >= fit.max() - Z_95**2 / 2].max())
+        norm_loss : float
+            Loss in the sum of norms. Infinity if the counts reject no tail.
 
-    def _tail_losses(self, excess: Callable[[Matrix], Matrix]) -> Vector:
-        """Return the sum of an excess over the tail, for each candidate, shape (h,)."""
-        mean, _ = self._excess_by_bin(excess, self._tail.falls)
-        return np.asarray(np.sum(self._tail.undetectable * mean, axis=1))
+        """
+        if longest <= radius:
+            return 0.0, 0.0
+        if self._allows_any_tail:
+            return math.inf, math.inf
+        tail = self._tail
+        likely = tail.log_likelihoods >= tail.log_likelihoods.max() - Z_95**2 / 2
+
+        def largest(excess: Callable[[Array], Array]) -> float:
+            def possible(squares: Matrix) -> Matrix:
+                return excess(squares) * (squares <= longest**2)
+
+            mean, _ = self._excess_by_bin(possible, tail.falls)
+            of_group, _ = self._excess_by_bin(possible, tail.detectable_falls)
+            losses = np.sum(tail.undetectable * mean, axis=1)[likely]
+            few = hidden_rows * float(excess(np.array(longest**2)))
+            return max(float(losses.max()), few, float(self._suspicious_counts @ of_group))
+
+        return largest(squared_norm_excess(radius)), largest(_norm_excess(radius))
+
+    @property
+    def smallest_detectable_group(self) -> int:
+        """Number of rows from which on a separate group, far from all others, is detectable.
+
+        Noise can still hide a group of this size, or show a smaller one.
+        """
+        return math.ceil(self._octave_quantile(FALSE_ALARM_DISTANT))
 
     @property
     def _allows_any_tail(self) -> bool:
@@ -348,10 +353,11 @@ class NormHistogram:
         The estimate adds the loss of the detectable rows and the loss of the tail. The loss of the
         tail is the weighted median over the candidate tails.
 
-        The variance has four parts:
+        The variance has five parts:
 
         - The spread of the candidate tails. The spread is large enough that a normal 95% interval
           reaches the 97.5% quantile of the candidate tails.
+        - The square of the loss in the suspicious bins (`_suspicious_counts`).
         - The number of rows in the tail (Poisson distributed), and the positions of these rows.
         - The noise in the counts of detectable bins.
         - The positions of the detectable rows within their bins.
@@ -377,6 +383,7 @@ class NormHistogram:
         median, upper = _weighted_quantiles(candidates, tail.weights, (0.5, float(ndtr(Z_95))))
         spread = float((candidates - median) ** 2 @ tail.weights)
         variance = max(spread, ((upper - median) / Z_95) ** 2)
+        variance += float(self._suspicious_counts @ seen) ** 2
         variance += tail.weights @ np.sum(tail.undetectable * (mean**2 + sd**2), axis=1)
         variance += self.noise.standard_deviation**2 * np.sum(seen[: tail.detectable_bins] ** 2)
         variance += np.sum((tail.detectable * seen_sd) ** 2)
@@ -515,6 +522,29 @@ class NormHistogram:
         detectable[first:] = 0.0
         seen_falls = self._detectable_falls(first, weights @ undetectable)
         return _Tail(detectable, seen_falls, first, undetectable, within, weights, fit)
+
+    @cached_property
+    def _suspicious_counts(self) -> Vector:
+        """Counts of undetectable bins beyond the expected counts of the tail, shape (m,).
+
+        A bin is suspicious if noise alone rarely explains this difference, or the sum of this
+        difference and a neighbouring one. The comparison counts the errors of the expected counts
+        as noise. The other bins have 0. Suspicious counts stand for a separate group of rows, which
+        is in no candidate tail. They are too uncertain for the estimate of the loss.
+        """
+        tail = self._tail
+        expected = tail.weights @ tail.undetectable
+        beyond = np.array(self.counts, float) - expected
+        beyond[: tail.detectable_bins] = 0.0
+        errors = (
+            expected + (TAIL_MODEL_RELATIVE_SD * expected) ** 2
+        ) / self.noise.standard_deviation**2
+        scaled = beyond / np.sqrt(1 + errors)
+        suspicious = scaled > self.noise.upper_quantile(FALSE_ALARM_SUSPICIOUS)
+        pairs = scaled[:-1] + scaled[1:] > self._octave_quantile(FALSE_ALARM_SUSPICIOUS)
+        suspicious[:-1] |= pairs
+        suspicious[1:] |= pairs
+        return np.where(suspicious, np.maximum(beyond, 0.0), 0.0)
 
     def _log_density(self, errors: Matrix, variances: Matrix) -> Matrix:
         """Compute log densities of errors with these variances, up to a constant.
