@@ -13,6 +13,9 @@ the population. It compares the median width of the intervals with the width of 
 contrasts and counts how often the p-value is at least 0.05. Rows of regressions also state the
 fraction of coefficients that dpcov flags as below the noise.
 
+A coefficient without an interval has no answer: `ols` says that it is not estimable at this budget.
+The coverage counts the answers, and *answered* is their fraction.
+
 The script skips cells that an earlier run measured with at least as many releases.
 """
 
@@ -223,17 +226,19 @@ def measured(
         found.append(question.asked(release))
     for name, truth in question.truths(count).items():
         value, low, high = (np.array([one[name][at] for one in found]) for at in range(3))
-        covered = (low <= truth) & (truth <= high)
+        answered = ~(np.isnan(low) | np.isnan(high))
+        covered = np.ma.array((low <= truth) & (truth <= high), mask=~answered)
         below = np.mean([one[BELOW][0] for one in found]) if BELOW in found[0] else None
         share, width = float(covered.mean()), None
-        if not np.isnan(value).any():
-            error = np.sqrt(np.mean((value - truth) ** 2, axis=0))
-            width = float(np.max(np.median(high - low, axis=0) / (3.92 * error)))
+        if not np.isnan(value).all():
+            error = np.sqrt(np.nanmean((value - truth) ** 2, axis=0))
+            width = float(np.max(np.nanmedian(high - low, axis=0) / (3.92 * error)))
         yield {
             "n": count,
             "epsilon": epsilon,
             "figure": name,
             "releases": repeats,
+            "answered": float(answered.mean()),
             "covered": share,
             "least covered": float(np.min(covered.mean(axis=0))),
             "width / ideal": width,
