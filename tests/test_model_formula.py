@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.analysis import model_formula
+from dpcov.analysis import model_formula, ols
 from dpcov.analysis.model_formula import Regression, parsed
 from dpcov.cli import completions
 from dpcov.errors import ReleaseError
@@ -238,9 +238,8 @@ def test_a_name_is_only_looked_up():
         ("sbp ~ ward:age", "'ward' is not a column of numbers.* declare a flag column"),
         ("sbp ~ `ward=er`:age", "'ward=er' is not a column of numbers"),
         ("sbp ~ age_squared:age", "'age_squared' is not a column of numbers"),
-        ("sbp ~ age - 1", "removes the intercept.* use ridge"),
-        ("sbp ~ 0 + age", "removes the intercept"),
-        ("sbp ~ -1 + age", "removes the intercept"),
+        ("sbp ~ sex + C(sex) - 1", "'sex' twice"),
+        ("sbp ~ 0", "No feature is left"),
         ("sbp ~ " + "age+(" * 5000 + "age" + ")" * 5000, "nested too deeply"),
         ("sbp ~ " + "age:" * 5000 + "age", "nested too deeply"),
         (
@@ -320,6 +319,106 @@ def test_ridge_fits_without_an_intercept():
         expected = dpcov.ridge(made, "x0", 0.01, intercept=False)
         assert found.intercept == expected.intercept == 0
         assert np.array_equal(found.coefficients, expected.coefficients)
+
+
+ORIGIN = (
+    "sbp ~ age - 1",
+    "sbp ~ 0 + age",
+    "sbp ~ -1 + age*smoker",
+    "sbp ~ C(ward) - 1",
+    "sbp ~ age + C(ward) + C(sex) - 1",
+    "smoker ~ sbp + age - 1",
+)
+
+
+@pytest.mark.parametrize("formula", ORIGIN)
+def test_a_fit_through_the_origin_is_the_one_of_statsmodels(formula):
+    """Control: with an intercept, the slopes differ."""
+    expected, fit = smf.ols(formula, table()).fit(), dpcov.ols(released(), formula)
+    renamed = list(fit.names)
+    assert "(intercept)" not in fit.names
+    assert sorted(renamed) == sorted(expected.params.index)
+    order = [list(expected.params.index).index(name) for name in renamed]
+    params, errors = expected.params.to_numpy()[order], expected.bse.to_numpy()[order]
+    covariance = expected.cov_params().to_numpy()[np.ix_(order, order)]
+    assert fit.coefficients == pytest.approx(params, rel=1e-3)
+    assert fit.standard_errors == pytest.approx(errors, rel=2e-3)
+    assert fit.vcov() == pytest.approx(covariance, rel=5e-3, abs=1e-3 * covariance.max())
+    assert fit.conf_int() == pytest.approx(expected.conf_int().to_numpy()[order], rel=3e-3)
+    assert fit.t == pytest.approx(expected.tvalues.to_numpy()[order], rel=2e-3)
+    assert fit.p_values == pytest.approx(expected.pvalues.to_numpy()[order], abs=1e-3)
+    explained = 1 - expected.ssr / expected.uncentered_tss
+    assert fit.r_squared == pytest.approx(explained, abs=1e-4)
+    if "C(ward)" not in formula:  # the levels of a factor hold the constant
+        assert fit.adjusted_r_squared == pytest.approx(expected.rsquared_adj, abs=1e-4)
+        joint = expected.f_test(np.eye(len(order)))
+        assert fit.wald.statistic == pytest.approx(len(order) * float(joint.fvalue), rel=0.01)
+        control = dpcov.ols(
+            released(), formula.replace("- 1", "").replace("0 +", "").replace("-1 +", "")
+        )
+        assert abs(control.coefficients[1:] / params - 1).max() > 0.01
+    assert fit.residual_deviation == pytest.approx(np.sqrt(expected.mse_resid), rel=1e-3)
+    assert fit.degrees == pytest.approx(expected.df_resid, abs=1)
+    rows = table().head(20)
+    predicted = expected.get_prediction(rows).summary_frame()
+    assert fit.predict(rows) == pytest.approx(np.asarray(predicted["mean"]), rel=2e-3)
+    assert fit.prediction_errors(rows) == pytest.approx(np.asarray(predicted["mean_se"]), rel=5e-3)
+
+
+def test_without_an_intercept_the_levels_of_the_first_factor_are_its_means():
+    fit = dpcov.ols(released(), "sbp ~ C(ward, ref='er') + C(sex, ref='m') - 1")
+    assert fit.names == (
+        "C(ward, ref='er')[icu]", "C(ward, ref='er')[surgery]", "C(ward, ref='er')[er]",
+        "C(sex, ref='m')[T.f]",
+    )  # fmt: skip
+    assert fit.formula_notes == ("Reference levels: sex=m.", ols.ORIGIN_NOTE)
+    assert ols.ORIGIN_NOTE in fit.summary()
+    alone = dpcov.ols(released(), "sbp ~ ward - 1")
+    means = table().groupby("ward")["sbp"].mean()[["icu", "surgery", "er"]]
+    assert alone.coefficients == pytest.approx(means.to_numpy(), rel=1e-3)
+    assert alone.wald_test("ward").degrees == 3
+    assert alone.contrast({"ward[er]": 1, "ward[icu]": -1}).estimate > 0
+    assert not alone.hidden.any()
+
+
+def test_a_fit_through_the_origin_prints_plots_and_becomes_data():
+    fit = dpcov.ols(released(), "sbp ~ age + smoker - 1")
+    assert [name for name, _ in fit.data().rows][:2] == ["age", "smoker"]
+    assert "(intercept)" not in fit.summary()
+    assert [name for name, _ in fit.tables()[0].rows] == ["age", "smoker"]
+    assert len(dpcov.plot.coefficients(fit).get_yticklabels()) == 2
+
+
+def test_coverage_through_the_origin_is_that_of_the_level():
+    """Control: with a tenth of the stated errors, the intervals cover seldom."""
+    generator = np.random.default_rng(7)
+    covered, narrow = np.zeros((2, 60, 2), np.bool_)
+    for seed in range(60):
+        x = generator.normal([2.0, 1.0], 1.0, (2000, 2)).clip(-6, 6)
+        y = x @ [1.0, -2.0] + generator.normal(0, 1, 2000)
+        rows = np.column_stack([x, y])
+        made = dpcov.release(rows, lower=-8, upper=8, epsilon=1.0, seed=seed)
+        fit = dpcov.ols(made, "x2 ~ x0 + x1 - 1")
+        covered[seed] = (fit.lower <= [1, -2]) & (fit.upper >= [1, -2])
+        narrow[seed] = abs(fit.coefficients - [1, -2]) < 0.196 * fit.standard_errors
+    assert covered.mean() >= 0.9
+    assert narrow.mean() < 0.5
+
+
+def test_a_date_has_no_origin():
+    columns = {
+        "day": {"kind": "date", "lower": "2020-01-01", "upper": "2024-12-31", "missing": "none"},
+        "x": NUMBER | {"lower": 0, "upper": 1},
+    }
+    rows = pd.DataFrame(
+        {"day": pd.date_range("2020-01-01", periods=500), "x": np.linspace(0, 1, 500)}
+    )
+    made = dpcov.release(
+        rows, schema=dpcov.Schema.parse({"version": 3, "columns": columns}), epsilon=10.0
+    )
+    for formula in ("day ~ x - 1", "x ~ day - 1"):
+        with pytest.raises(ReleaseError, match="natural 0, but 'day' is a date"):
+            dpcov.ols(made, formula)
 
 
 def test_predictions_need_only_the_columns_of_the_table():

@@ -389,12 +389,13 @@ def coefficients(
 
     """
     if isinstance(found, OLS):
-        names, values = found.names[1:], found.coefficients[1:]
-        low, high = found.lower[1:], found.upper[1:]
+        start = len(found.names) - len(found.model.columns)  # 1 with an intercept
+        names, values = found.names[start:], found.coefficients[start:]
+        low, high = found.lower[start:], found.upper[start:]
     else:
         names, values = found.columns, found.coefficients
         low = high = values
-    below = None if found.below_noise is None else found.below_noise[1:]
+    below = None if found.below_noise is None else found.below_noise[-len(names) :]
     label = "coefficient, in the data's units"
     if effects or release is not None:
         units = found.model.spreads if isinstance(found, OLS) else found.spreads

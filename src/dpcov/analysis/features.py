@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
+# Name of the intercept among the coefficients of a regression.
+INTERCEPT_NAME = "(intercept)"
 # Largest number of features that an error message names.
 MAX_LISTED_NAMES = 20
 

@@ -34,7 +34,7 @@ from dpcov.analysis.estimable import (
     sufficient_budgets,
     sufficient_divisors,
 )
-from dpcov.analysis.features import names_of, target_and_features
+from dpcov.analysis.features import INTERCEPT_NAME, names_of, target_and_features
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.printable import listed
@@ -522,6 +522,33 @@ class Spectrum(_Plain):
         return whole / np.where(totals > 0, totals, np.nan)[:, None, None]
 
 
+def fit_moments(release: Release, matrices: Array, *, has_intercept: bool) -> Array:
+    """Return second moments of the encoded variables, as a regression uses them.
+
+    Parameters
+    ----------
+    release : Release
+        Release.
+
+    matrices : ndarray, shape (b, d, d)
+        Second moments of encoded rows.
+
+    has_intercept : bool
+        True for moments about the means. False for moments about 0 in the units of the data.
+
+    Returns
+    -------
+    ndarray, shape (b, p, p)
+        Means of products.
+
+    """
+    stack = Stack.of(release, matrices)
+    if has_intercept:
+        return stack.covariances
+    values = stack.means + release.centers / release.scales
+    return stack.covariances + values[:, :, None] * values[:, None, :]
+
+
 @dataclass(frozen=True, slots=True)
 class Coefficients(_Plain):
     """Intercept and coefficients of a regression, in the units of the data.
@@ -539,27 +566,33 @@ class Coefficients(_Plain):
         Penalties 2 alpha s_j^2 of the squared coefficients of encoded features, as in `ridge`. An
         empty tuple stands for least squares.
 
+    has_intercept : bool, default True
+        False for a regression through the origin of the data, without penalties.
+
     """
 
     target: str
     features: tuple[str, ...] | None
     penalties: tuple[float, ...] = ()
+    has_intercept: bool = True
 
     def names(self, release: Release) -> tuple[str, ...]:
         whole = not self.penalties
         _, at = target_and_features(release, self.target, self.features, reference=whole)
-        return ("(intercept)", *names_of(release, at))
+        intercept = (INTERCEPT_NAME,) if self.has_intercept else ()
+        return (*intercept, *names_of(release, at))
 
     def dated(self, release: Release) -> tuple[str, ...]:
-        return (self.target, *[""] * (len(self.names(release)) - 1))
+        target = self.target if self.has_intercept else ""
+        return (target, *[""] * (len(self.names(release)) - 1))
 
     def values(self, release: Release, matrices: Array) -> Array:
         whole = not self.penalties
         to, at = target_and_features(release, self.target, self.features, reference=whole)
         scales = release.scales
-        stack = Stack.of(release, matrices)
-        gram = stack.covariances[:, at][:, :, at]
-        undefined = _undefined(gram) | ~np.isfinite(stack.covariances[:, at, to]).all(axis=1)
+        moments = fit_moments(release, matrices, has_intercept=self.has_intercept)
+        gram = moments[:, at][:, :, at]
+        undefined = _undefined(gram) | ~np.isfinite(moments[:, at, to]).all(axis=1)
         gram = np.where(undefined[:, None, None], 0.0, gram) + np.diag(self.penalties or [0.0])
         variances = np.diagonal(gram, axis1=1, axis2=2)
         flat = variances <= 0  # a constant feature does not affect the other features
@@ -568,9 +601,11 @@ class Coefficients(_Plain):
         related = gram / (roots[:, :, None] * roots[:, None, :])
         undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
         gram = np.where(undefined[:, None, None], np.eye(len(at)), gram)
-        slopes = np.linalg.solve(gram, stack.covariances[:, at, to][:, :, None])[:, :, 0]
+        slopes = np.linalg.solve(gram, moments[:, at, to][:, :, None])[:, :, 0]
         slopes = slopes * scales[to] / scales[at]
         slopes[undefined[:, None] | flat] = np.nan
+        if not self.has_intercept:
+            return slopes
         means = Means().values(release, matrices)
         intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
         return np.column_stack([intercepts, slopes])
@@ -585,13 +620,13 @@ class Coefficients(_Plain):
         to, at = target_and_features(
             release, self.target, self.features, reference=not self.penalties
         )
-        covariance, scales = Stack.of(release, center[None]).covariances[0], release.scales
-        used = covariance[np.ix_([to, *at], [to, *at])]
+        moments = fit_moments(release, center[None], has_intercept=self.has_intercept)[0]
+        used, scales = moments[np.ix_([to, *at], [to, *at])], release.scales
         largest = np.full(len(at), np.inf)
         if np.isfinite(used).all():
             inverse = np.diag(np.linalg.pinv(used[1:, 1:], hermitian=True))
             largest = np.sqrt(np.maximum(used[0, 0] * inverse, 0.0)) * scales[to] / scales[at]
-        ends = np.concatenate([[np.inf], largest])
+        ends = np.concatenate([[np.inf], largest]) if self.has_intercept else largest
         return -ends, ends
 
 
@@ -607,14 +642,19 @@ class FitFigures(_Plain):
     features : tuple of int
         Positions of the features.
 
+    has_intercept : bool, default True
+        False for a regression through the origin. The variances are then about 0.
+
     """
 
     target: int
     features: tuple[int, ...]
+    has_intercept: bool = True
 
     def values(self, release: Release, matrices: Array) -> Array:
         """Return (b, 2) figures for (b, d, d) second moments, with NaN for undefined figures."""
-        covariances, at = Stack.of(release, matrices).covariances, list(self.features)
+        at = list(self.features)
+        covariances = fit_moments(release, matrices, has_intercept=self.has_intercept)
         gram = covariances[:, at][:, :, at]
         cross = covariances[:, at, self.target]
         variances = covariances[:, self.target, self.target]
@@ -643,9 +683,13 @@ class SeparateVariances(_Plain):
     features : tuple of int
         Positions of the features.
 
+    has_intercept : bool, default True
+        False for variances about 0, in a regression through the origin.
+
     """
 
     features: tuple[int, ...]
+    has_intercept: bool = True
 
     def values(self, release: Release, matrices: Array) -> Array:
         """Return the (b, k) variances for (b, d, d) second moments, with NaN for undefined ones.
@@ -653,7 +697,8 @@ class SeparateVariances(_Plain):
         With the covariance G of the features, the variance of feature j is 1 / (G^-1)_jj.
         """
         at = list(self.features)
-        gram = Stack.of(release, matrices).covariances[:, at][:, :, at]
+        moments = fit_moments(release, matrices, has_intercept=self.has_intercept)
+        gram = moments[:, at][:, :, at]
         undefined = _undefined(gram)
         gram[undefined] = np.eye(len(at))
         undefined |= ~(np.linalg.eigvalsh(gram)[:, 0] > 0)

@@ -358,10 +358,13 @@ def _product(one: Term, other: Term) -> Term:
 
 
 def _resolved(release: Release, target: str, terms: list[Term]) -> Regression:
-    """Return the features of the terms that a release holds, or raise at the first other term."""
+    """Return the features of the terms that a release holds, or raise at the first other term.
+
+    Without an intercept, the first categorical column has no reference level, as in R.
+    """
     features: dict[str, str] = {}  # name in the output, by the name of the feature or column
     references: dict[str, str] = {}
-    squares = []
+    squares, whole = [], "" if INTERCEPT in terms else None
     for term in terms:
         if term == INTERCEPT:
             continue
@@ -376,11 +379,17 @@ def _resolved(release: Release, target: str, terms: list[Term]) -> Regression:
         if not isinstance(column, Categorical):
             features.setdefault(_number_or_level(release, factor), factor.text)
             continue
-        if factor.name in references:
+        if factor.name in references or factor.name == whole:
             raise ReleaseError(
                 f"The formula names the column {factor.name!r} twice. Remove one of its terms."
             )
-        reference = references[factor.name] = _reference(column, factor)
+        reference = _reference(column, factor)
+        if whole is None:
+            whole = factor.name
+            for label in column.labels:
+                features.setdefault(f"{whole}={label}", f"{factor.text}[{label}]")
+            continue
+        references[factor.name] = reference
         for label in column.labels:
             if label != reference:
                 features.setdefault(f"{factor.name}={label}", f"{factor.text}[T.{label}]")

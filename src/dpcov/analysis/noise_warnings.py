@@ -81,9 +81,9 @@ def noise_warnings(release: Release) -> tuple[str, ...]:
     names = [name for name, flagged in zip(release.columns, below, strict=True) if flagged]
     if names:
         why = (
-            "noise hides how long most rows are, and so what clipping took from them."
+            "the noise hides the norms of most rows, so the clipping bias is unknown."
             if blind
-            else "the noise's standard deviation is above a tenth of the width of the bounds."
+            else "the standard deviation of the noise is above a tenth of the width of the bounds."
         )
         found.append(
             f"The means of {listed(names, MAX_WARNED_NAMES)} are below the noise level: {why}"

@@ -19,11 +19,12 @@ from dpcov.analysis.estimable import (
     sufficient_budgets,
     sufficient_divisors,
 )
-from dpcov.analysis.features import names_of, new_rows, target_and_features
+from dpcov.analysis.features import INTERCEPT_NAME, names_of, new_rows, target_and_features
 from dpcov.analysis.intervals import (
     Coefficients,
     FitFigures,
     SeparateVariances,
+    fit_moments,
     sentence_of_hidden,
     sentence_of_names,
     stated,
@@ -33,7 +34,7 @@ from dpcov.analysis.model_formula import FORMULA_OPTION, Regression, given_targe
 from dpcov.analysis.noise_warnings import tail_warnings
 from dpcov.analysis.normal_equations import Problem, solve
 from dpcov.analysis.persons import no_tests_note, sampling_factor
-from dpcov.analysis.ridge import INTERCEPT_NAME, Ridge, ridge
+from dpcov.analysis.ridge import Ridge, ridge
 from dpcov.analysis.wald import Contrast, Fit, Hypothesis
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
@@ -71,9 +72,12 @@ SAMPLING_ERROR_NOTE = (
     "Std. errors cover the sampling error only, because the distribution of the privacy noise is "
     "unknown."
 )
-INTERCEPT_MESSAGE = (
-    "The formula removes the intercept, but least squares always fits one. Remove `- 1` or `0 +`, "
-    "or use ridge."
+ORIGIN_NOTE = (
+    "The fit goes through the origin. R-squared therefore compares the residuals with 0, as in R."
+)
+DATED_MESSAGE = (
+    "A regression through the origin needs numbers with a natural 0, but {name!r} is a date. "
+    "Remove `- 1` or `0 +` from the formula."
 )
 REMOVED_NAME_MESSAGE = (
     "OLS.{name} is NaN, because an F test ignores the privacy noise. Use `OLS.wald`; version "
@@ -86,6 +90,7 @@ class OLS(Result):
     """Least squares fit with standard errors and intervals.
 
     k is the number of features. All vectors have the shape (k + 1,) and start with the intercept.
+    In a regression through the origin, they have the shape (k,).
 
     Attributes
     ----------
@@ -244,6 +249,16 @@ class OLS(Result):
     no_tests: str = field(default="", metadata=OMITTED_FIELD)
 
     @property
+    def _features(self) -> tuple[str, ...]:
+        """Names of the coefficients without the intercept."""
+        return self.names[len(self.names) - len(self.model.columns) :]
+
+    @property
+    def _has_intercept(self) -> bool:
+        """False in a regression through the origin."""
+        return len(self.names) > len(self.model.columns)
+
+    @property
     def f(self) -> float:
         """NaN. An F statistic would ignore the privacy noise."""
         return _gone("f")
@@ -263,7 +278,10 @@ class OLS(Result):
                 rows=self._shown(),
                 title=titled(f"Least squares of {self.model.target}", self.dependent),
                 forms=("{:.5g}", *["{:.4g}"] * 3, "{:.2f}", "{:.3f}", "{:.5g}", "{:.5g}"),
-                strengths=[ALWAYS_SHOWN_STRENGTH, *np.abs(self.model.effects)],
+                strengths=[
+                    *[ALWAYS_SHOWN_STRENGTH] * self._has_intercept,
+                    *np.abs(self.model.effects),
+                ],
                 rest="features with small effects",
                 notes=self._notes(),
             )
@@ -273,7 +291,7 @@ class OLS(Result):
         """Return the rows of the table. If the target is a date, the intercept is a date too."""
         schema, target = self.model.schema, self.model.target
         (name, cells), *rows = self._figures().rows
-        if target in dates_of(schema):
+        if target in dates_of(schema):  # then the fit has an intercept
             value, *errors, t, p, low, high = cells
             value, low, high = shown(schema, target, [value, low, high])  # type: ignore[list-item]
             errors = [length_of(schema, target, one) for one in errors]  # type: ignore[arg-type]
@@ -309,7 +327,7 @@ class OLS(Result):
         below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
         warning = sentence_of_names(below, self.names)
         if self.hidden is not None:
-            warning += sentence_of_hidden(self.hidden, self.names[1:])
+            warning += sentence_of_hidden(self.hidden, self._features)
         if self.sufficient_budget is not None and self.guarantee is not None:
             names = (*self.names, *FIGURE_NAMES)
             warning += budget_sentences(names, self.sufficient_budget, self.guarantee)
@@ -322,7 +340,8 @@ class OLS(Result):
         if self.below_noise is not None:
             table = beside(table, {"below noise": self.below_noise.tolist()})
         if self.hidden is not None:
-            table = beside(table, {"hidden": [False, *self.hidden.tolist()]})
+            hidden = [*[False] * self._has_intercept, *self.hidden.tolist()]
+            table = beside(table, {"hidden": hidden})
         empty = len(table.heads) - 9
         figures: list[Row] = [
             (name, [value, None, None, None, None, None, *interval.tolist(), *[None] * empty])
@@ -473,7 +492,8 @@ class OLS(Result):
 
         """
         values = new_rows(self.model.schema, self.model.columns, rows)
-        values = np.column_stack([np.ones(len(values)), values])
+        if self._has_intercept:
+            values = np.column_stack([np.ones(len(values)), values])
         return _errors_of(values, self.vcov(sampling=sampling))
 
     def contrast(self, weights: Mapping[str, float]) -> Contrast:
@@ -570,7 +590,7 @@ class OLS(Result):
             return asked
         levels: dict[str, list[str]] = {}
         columns = {feature.name: feature.column for feature in self.model.schema.features}
-        for name, feature in zip(self.names[1:], self.model.columns, strict=True):
+        for name, feature in zip(self._features, self.model.columns, strict=True):
             levels.setdefault(columns[feature], []).append(name)
         parts = [[one] if one in self.names else levels.get(one, [one]) for one in named]
         return [name for part in parts for name in part]
@@ -617,10 +637,11 @@ def ols(
     design_effect: float | None = None,
     generator: np.random.Generator | None = None,
 ) -> OLS:
-    """Fit a linear model with an intercept by ordinary least squares.
+    """Fit a linear model by ordinary least squares.
 
-    `ols` starts from the same estimate as `intervals`. If the noise hides a direction of the
-    features, `ols` still returns coefficients. Their standard errors are then large.
+    The model has an intercept, unless `target` is a formula with ``- 1``. `ols` starts from the
+    same estimate as `intervals`. If the noise hides a direction of the features, `ols` still
+    returns coefficients. Their standard errors are then large.
 
     Parameters
     ----------
@@ -688,19 +709,20 @@ def ols(
     factor = sampling_factor(release, design_effect)
     has_p_values = design_effect is not None or not has_dependent_rows(release)
     asked = Regression.of(release, target, features)
-    if not asked.has_intercept:
-        raise ReleaseError(INTERCEPT_MESSAGE)
-    target, features = asked.target, asked.features
+    has_intercept, target, features = asked.has_intercept, asked.target, asked.features
     to, at = target_and_features(release, target, features, reference=True)
+    if not has_intercept:
+        _require_no_dates(release, [to, *at])
     record.refuse(release.reasons.directions)
     estimate = Estimate.of(release)
     if not release.schema.missing_columns:
         Estimate.required(release)
-    statistic = Coefficients(target, features if features is None else tuple(features))
+    named = features if features is None else tuple(features)
+    statistic = Coefficients(target, named, has_intercept=has_intercept)
     draws = reading_generator(generator)
     matrix = _center(release, [to, *at])
-    stack = Stack.of(release, matrix[None])
-    gram = stack.covariances[0][np.ix_(at, at)]
+    (moments,) = fit_moments(release, matrix[None], has_intercept=has_intercept)
+    gram = moments[np.ix_(at, at)]
     inverse, rank = solve(gram, np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(_undetermined(release, at, gram))
@@ -708,7 +730,8 @@ def ols(
     rows = count
     if release.row_count is None:  # a noisy count can be too small, so use at least k + 2 rows
         rows = max(count, len(at) + 2.0)
-    degrees = rows - len(at) - 1
+    start = int(has_intercept)  # position of the first feature
+    degrees = rows - len(at) - start
     if degrees < 1:
         raise ReleaseError(
             f"A fit of {len(at)} features needs more rows than about {count:.0f}. Choose fewer "
@@ -716,38 +739,43 @@ def ols(
         )
     coefficients = statistic.values(release, matrix[None])[0]
     scales, unit = release.scales[at], release.scales[to]
-    encoded = coefficients[1:] * scales / unit
-    loss, power = _loss(release, stack.covariances[0], to, at, encoded)
+    encoded = coefficients[start:] * scales / unit
+    loss, power = _loss(release, moments, to, at, encoded, has_intercept=has_intercept)
     residual = loss * rows / degrees
-    offsets = release.centers[at] / scales
-    means = stack.means[0, at] + offsets  # relative to 0 in the units of the data
-    spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
-    units = unit / np.concatenate([[1.0], scales])
+    spread, units = np.diag(inverse), unit / scales
+    if has_intercept:  # the target where all features are 0
+        means = Stack.of(release, matrix[None]).means[0, at] + release.centers[at] / scales
+        spread = np.append(1 + means @ inverse @ means, spread)
+        units = np.append(unit, units)
     sampling = np.sqrt(residual / rows * spread) * units
     if release.schema.missing_columns:
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     sampling *= factor
     independent = rows / factor**2  # independent rows with the same sampling errors
-    free = max(independent - len(at) - 1, 1.0)
-    fit = Fit.of(release, statistic, to, at, matrix, sampling, free, deepcopy(draws))
+    free = max(independent - len(at) - start, 1.0)
+    fit = Fit.of(
+        release, statistic, to, at, matrix, sampling, free, deepcopy(draws),
+        has_intercept=has_intercept,
+    )  # fmt: skip
     fit = replace(fit, has_p_values=has_p_values)
-    figures = FitFigures(to, tuple(at))
+    figures = FitFigures(to, tuple(at), has_intercept)
     privacy, trusted, below, hidden = None, np.ones(len(sampling), bool), None, None
     of_figures = np.zeros(2)
     if release.noise is not None:
-        separate = SeparateVariances(tuple(at))
+        separate = SeparateVariances(tuple(at), has_intercept)
         noise, other, apart = stated(release, [statistic, figures, separate], False, draws)
         hidden = apart.hidden
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # no limit
-        trusted = noise.trusted & ~np.append(False, hidden)
+        trusted = noise.trusted & ~np.append([False] * start, hidden).astype(bool)
         below, of_figures = noise.below_noise, other.deviations
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
-    terms = (INTERCEPT_NAME, *asked.names(names))
+    terms = (*[INTERCEPT_NAME] * start, *asked.names(names))
     joint, t, p_values = _tests(fit, terms, coefficients, privacy)
     wald = joint.test()
     residual_deviation = float(np.sqrt(residual)) * unit
+    largest = unit if has_intercept else unit + abs(release.centers[to])
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
     noise_errors = np.zeros(len(sampling)) if privacy is None else privacy
@@ -762,18 +790,20 @@ def ols(
             step, relative, float(explained), of_figures / divisor, bias / divisor, independent,
             level,
         )  # fmt: skip
-        residuals = np.minimum(residual_deviation * factors, unit)
+        residuals = np.minimum(residual_deviation * factors, largest)
         alone = np.column_stack([own, residuals])
         return np.hstack([[coefficients - reach, coefficients + reach], alone])
 
     of_coefficients = np.array(statistic.possible(release, matrix))
-    limits = np.hstack([of_coefficients, [[0.0, 0.0], [1.0, unit]]])
+    limits = np.hstack([of_coefficients, [[0.0, 0.0], [1.0, largest]]])
     divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), limits))
     enough = sufficient_budgets(release.guarantee, divisors)
     lower, upper = np.where(np.isnan(enough), ends_at(1.0), np.nan)
+    intercept = float(coefficients[0]) if has_intercept else 0.0
+    of_model = errors if has_intercept else np.append(0.0, errors)
     model = Ridge(
-        target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
-        float(explained), errors, release.schema, estimate.deviations[at],
+        target, names, coefficients[start:], intercept, 0.0, "encoded",
+        float(explained), of_model, release.schema, estimate.deviations[at],
     )  # fmt: skip
     return OLS(
         model=model,
@@ -794,8 +824,8 @@ def ols(
         count=count,
         r_squared=float(explained),
         r_squared_interval=np.array([lower[-2], upper[-2]]),
-        adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
-        digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
+        adjusted_r_squared=float(1 - (1 - explained) * (rows - start) / degrees),
+        digits=_digits(release, moments[np.ix_([*at, to], [*at, to])]),
         wald=wald,
         fit=fit,
         assumed=estimate.assumptions,
@@ -805,7 +835,7 @@ def ols(
         hidden=hidden,
         sufficient_budget=enough,
         guarantee=release.guarantee,
-        formula_notes=asked.notes,
+        formula_notes=asked.notes if has_intercept else (*asked.notes, ORIGIN_NOTE),
         no_tests="" if has_p_values else no_tests_note(release),
     )
 
@@ -962,6 +992,14 @@ def _center(release: Release, at: list[int]) -> Matrix:
     )
 
 
+def _require_no_dates(release: Release, variables: list[int]) -> None:
+    """Raise if a variable of a regression through the origin is a date, which has no natural 0."""
+    dates = dates_of(release.schema)
+    for name in names_of(release, variables):
+        if name in dates:
+            raise ReleaseError(DATED_MESSAGE.format(name=name))
+
+
 def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
     """Return a message that names the features without a unique coefficient."""
     names = []
@@ -981,12 +1019,18 @@ def _rank(matrix: Matrix) -> int:
 
 
 def _loss(
-    release: Release, covariance: Matrix, to: int, at: list[int], coefficients: Vector
+    release: Release,
+    moments: Matrix,
+    to: int,
+    at: list[int],
+    coefficients: Vector,
+    *,
+    has_intercept: bool,
 ) -> tuple[float, float]:
     """Compute the variances of the residuals and of the target, both encoded.
 
     The function uses the denoised matrix. If cells may be missing, pairs of columns use different
-    rows. The function then uses the matrix of the fit.
+    rows. The function then uses the moments of the fit. It also uses them through the origin.
 
     Returns
     -------
@@ -998,12 +1042,12 @@ def _loss(
 
     """
     problem = Problem.of(release, [to], at, "standardized")
-    if release.schema.missing_columns:
+    if release.schema.missing_columns or not has_intercept:
         problem = replace(
             problem,
-            gram=covariance[np.ix_(at, at)],
-            cross=covariance[np.ix_(at, [to])],
-            power=covariance[[to], [to]],
+            gram=moments[np.ix_(at, at)],
+            cross=moments[np.ix_(at, [to])],
+            power=moments[[to], [to]],
         )
     return float(problem.losses(coefficients[None, :, None])[0, 0]), float(problem.power[0])
 

@@ -10,7 +10,13 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.declared import ALPHA_OPTION, FEATURES_OPTION, TARGET_OPTION, Option, command
-from dpcov.analysis.features import names_of, new_rows, position, target_and_features
+from dpcov.analysis.features import (
+    INTERCEPT_NAME,
+    names_of,
+    new_rows,
+    position,
+    target_and_features,
+)
 from dpcov.analysis.intervals import (
     CONFIDENCE_LEVEL,
     Coefficients,
@@ -37,7 +43,6 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-INTERCEPT_NAME = "(intercept)"
 COEFFICIENT_ERRORS_NOTE = (
     "Std. errors combine sampling error and privacy noise, for the coefficients at this alpha."
 )

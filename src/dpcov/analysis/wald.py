@@ -55,7 +55,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from dpcov.analysis.intervals import INTERVAL_DRAWS
+from dpcov.analysis.features import INTERCEPT_NAME
+from dpcov.analysis.intervals import INTERVAL_DRAWS, fit_moments
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
@@ -204,7 +205,7 @@ class Hypothesis:
     Attributes
     ----------
     matrix : ndarray, shape (q, k + 1)
-        R, in the units of the data. The first column belongs to the intercept.
+        R, in the units of the data. The first column belongs to the intercept, if there is one.
 
     values : ndarray, shape (q,)
         r.
@@ -279,7 +280,8 @@ class Hypothesis:
         """
         named = [asked] if isinstance(asked, str) else asked
         if named is None:
-            found = cls.selecting(len(names), range(1, len(names)), _of_all(len(names) - 1))
+            tested = range(int(names[0] == INTERCEPT_NAME), len(names))
+            found = cls.selecting(len(names), tested, _of_all(len(tested)))
         elif all(isinstance(one, str) for one in named):
             positions = _positions(names, [str(one) for one in named])
             found = cls.selecting(len(names), positions, f"{', '.join(map(str, named))} = 0")
@@ -329,6 +331,9 @@ class _Blocks:
     means in the fit. The vector g contains the coefficients of the centered features. The
     coefficients in the units of the data are `offset` + `map` g.
 
+    In a regression through the origin, the features and the target are centered at 0, and there is
+    no constant. All vectors then have k entries in place of k + 1.
+
     Attributes
     ----------
     release : Release
@@ -358,6 +363,9 @@ class _Blocks:
     offset : ndarray, shape (k + 1,)
         Coefficients in the units of the data if g is 0.
 
+    has_intercept : bool, default True
+        False for a regression through the origin.
+
     """
 
     release: Release
@@ -369,6 +377,17 @@ class _Blocks:
     fitted: Vector
     map: Matrix
     offset: Vector
+    has_intercept: bool = True
+
+    @classmethod
+    def through_origin(cls, release: Release, center: Matrix, to: int, at: list[int]) -> _Blocks:
+        moments = fit_moments(release, center[None], has_intercept=False)[0]
+        inverse = np.linalg.inv(moments[np.ix_(at, at)])
+        scales = release.scales
+        linear, offset = np.diag(scales[to] / scales[at]), np.zeros(len(at))
+        fitted = inverse @ moments[at, to]
+        means = -release.centers / scales
+        return cls(release, center, to, at, means, inverse, fitted, linear, offset, False)
 
     @classmethod
     def of(cls, release: Release, center: Matrix, to: int, at: list[int]) -> _Blocks:
@@ -407,7 +426,11 @@ class _Blocks:
 
     def values(self, matrices: Array) -> Array:
         """Return the matrix (H, h), shape (b, k + 1, k + 2), of each of b second moments."""
-        stack, at = Stack.of(self.release, matrices), [*self.at, self.to]
+        at = [*self.at, self.to]
+        if not self.has_intercept:
+            moments = fit_moments(self.release, matrices, has_intercept=False)
+            return moments[:, self.at][:, :, at]
+        stack = Stack.of(self.release, matrices)
         found = np.empty((len(matrices), len(at), len(at) + 1))
         found[:, 0, 0] = 1.0
         found[:, 0, 1:] = (stack.means - self.means)[:, at]
@@ -420,7 +443,8 @@ class _Blocks:
 class Fit:
     """Least-squares fit with the joint errors of its coefficients.
 
-    k is the number of features. The first coefficient is the intercept.
+    k is the number of features. The first coefficient is the intercept. In a regression through the
+    origin, there are k coefficients in place of k + 1.
 
     Attributes
     ----------
@@ -463,6 +487,8 @@ class Fit:
         sampling_errors: Vector,
         degrees: float,
         start: np.random.Generator,
+        *,
+        has_intercept: bool = True,
     ) -> Fit:
         """Return a fit whose coefficients have the classical correlations and these errors.
 
@@ -492,13 +518,17 @@ class Fit:
         start : numpy.random.Generator
             Random numbers for the simulated errors.
 
+        has_intercept : bool, default True
+            False for a regression through the origin.
+
         Returns
         -------
         Fit
             Fit with a sampling covariance.
 
         """
-        blocks = _Blocks.of(release, center, to, at)
+        made = _Blocks.of if has_intercept else _Blocks.through_origin
+        blocks = made(release, center, to, at)
         covariance = blocks.map @ blocks.inverse @ blocks.map.T
         factors = sampling_errors / np.sqrt(np.diag(covariance))
         sampling = covariance * np.outer(factors, factors)
