@@ -365,6 +365,15 @@ class Means(_OfFeatures):
     def values(self, release: Release, matrices: Array) -> Array:
         return release.centers + Stack.of(release, matrices).means * release.scales
 
+    def negligible(self, release: Release, center: Array) -> Array:
+        """Return changes of the means that a hidden tail may cause without a mark.
+
+        They are the half-widths of 95% intervals for sampling.
+        """
+        variances = Variances().values(release, center[None])[0]
+        count = max(Estimate.of(release).count, 1.0)
+        return np.asarray(Z_95 * np.sqrt(np.maximum(variances, 0.0) / count))
+
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         numeric, features = release.schema.encoded_columns, release.schema.variables
         low = [f.center - f.scale if f.name in numeric else f.center for f in features]
@@ -1487,6 +1496,9 @@ class Stated:
     tail : ndarray, shape (k,), or float
         Largest changes of the figures by a hidden tail (`_tail_effects`).
 
+    negligible : ndarray, shape (k,), or float
+        Changes that need no mark: 5% of the figure, or the error of a mean by sampling.
+
     """
 
     values: Array
@@ -1497,11 +1509,12 @@ class Stated:
     unlimited: Array | None = None
     possible: tuple[Array, Array] | None = None
     tail: Array | float = 0.0
+    negligible: Array | float = 0.0
 
     @property
     def depends_on_tail(self) -> Booleans:
         """True for each figure that a hidden tail can put outside its 95% interval, shape (k,)."""
-        least = np.maximum(Z_95 * self.deviations, MAX_ERROR_FRACTION * np.abs(self.values))
+        least = np.maximum(Z_95 * self.deviations, self.negligible)
         return np.asarray(self.tail > least, np.bool_)
 
     @property
@@ -1590,9 +1603,10 @@ class _Slopes:
         narrower = getattr(self._statistic, "possible", None)
         possible = narrower(self._release, self._center) if narrower else None
         unlimited = np.sqrt(np.maximum(whole**2 - deviations**2 + of_noise**2, 0.0))
-        return Stated(
-            self._values, deviations, of_noise, trusted, limits, unlimited, possible, tail
-        )
+        stated = (self._values, deviations, of_noise, trusted, limits, unlimited, possible, tail)
+        if isinstance(self._statistic, Means):
+            return Stated(*stated, self._statistic.negligible(self._release, self._center))
+        return Stated(*stated, MAX_ERROR_FRACTION * np.abs(self._values))
 
 
 def _alone(

@@ -95,6 +95,18 @@ OCTAVE_RATIO_LOG_SD = 0.5
 # Source: tuned.
 EARLIER_OCTAVES = 2
 
+# --- Sparse tails ---
+# A sparse tail is a power law that begins far below the counts of the body of the table. It gives
+# no estimate of a loss. It shows how large a loss can be (`NormHistogram.largest_tail_losses`).
+
+# Count of the first undetectable bin, as fractions of a bin of the last detectable octave, shape
+# (8,). Above 0.5, the tail continues the body. Below 0.05, the rows are a separate group
+# (`smallest_detectable_group`).
+SPARSE_TAIL_SHARES = np.geomspace(0.05, 0.5, 8)
+# Falls from bin to bin, dimensionless, shape (12,). The smallest one belongs to
+# `MAX_POWER_LAW_RATIO`. With more than 1, hardly any row lies two octaves beyond the body.
+SPARSE_TAIL_FALLS = np.geomspace(-math.log(MAX_POWER_LAW_RATIO) / BINS_PER_OCTAVE, 1.0, 12)
+
 # --- Numerical constants ---
 
 # Normal quantile of a two-sided 95% interval.
@@ -268,9 +280,9 @@ class NormHistogram:
 
         The tail is one of three tails, the one with the largest loss:
 
-        - The largest candidate tail. A likelihood ratio test at the 5% level compares the candidate
-          tails. It uses the counts from the last detectable octave on. The earlier counts can
-          belong to a light body of the table, which does not show how a sparse tail falls.
+        - The largest candidate tail or sparse tail. A likelihood ratio test at the 5% level
+          compares these tails. It uses the counts from the last detectable octave on. The earlier
+          counts can belong to a light body of the table, which does not show how a tail falls.
         - A few rows with the largest possible norm. The guarantee hides them from every release.
         - The separate group of the suspicious bins (`_suspicious_counts`).
 
@@ -298,16 +310,19 @@ class NormHistogram:
             return 0.0, 0.0
         if self._allows_any_tail:
             return math.inf, math.inf
-        tail = self._tail
-        likely = tail.log_likelihoods >= tail.log_likelihoods.max() - Z_95**2 / 2
+        tail, (sparse, sparse_falls, sparse_fits) = self._tail, self._sparse_tails
+        fits = np.append(tail.log_likelihoods, sparse_fits)
+        likely = fits >= fits.max() - Z_95**2 / 2
+        counts = np.vstack([tail.undetectable, sparse])[likely]
+        falls = np.vstack([tail.falls, sparse_falls])[likely]
 
         def largest(excess: Callable[[Array], Array]) -> float:
             def possible(squares: Matrix) -> Matrix:
                 return excess(squares) * (squares <= longest**2)
 
-            mean, _ = self._excess_by_bin(possible, tail.falls)
+            mean, _ = self._excess_by_bin(possible, falls)
             of_group, _ = self._excess_by_bin(possible, tail.detectable_falls)
-            losses = np.sum(tail.undetectable * mean, axis=1)[likely]
+            losses = np.sum(counts * mean, axis=1)
             few = hidden_rows * float(excess(np.array(longest**2)))
             return max(float(losses.max()), few, float(self._suspicious_counts @ of_group))
 
@@ -522,6 +537,26 @@ class NormHistogram:
         detectable[first:] = 0.0
         seen_falls = self._detectable_falls(first, weights @ undetectable)
         return _Tail(detectable, seen_falls, first, undetectable, within, weights, fit)
+
+    @cached_property
+    def _sparse_tails(self) -> tuple[Matrix, Matrix, Vector]:
+        """Counts and falls of each sparse tail, shape (h, m), and log likelihoods, shape (h,).
+
+        The log likelihoods are comparable with the ones of the candidate tails.
+        """
+        counts, first = np.array(self.counts, float), self._tail.detectable_bins
+        body = max(float(counts[:first][-BINS_PER_OCTAVE:].mean()), 0.0)
+        shares, falls = (
+            grid.ravel()[:, None]
+            for grid in np.meshgrid(SPARSE_TAIL_SHARES, SPARSE_TAIL_FALLS, indexing="ij")
+        )
+        beyond = shares * body * np.exp(-falls * np.arange(len(counts) - first))
+        variances = self.noise.standard_deviation**2 + beyond
+        variances += (TAIL_MODEL_RELATIVE_SD * beyond) ** 2
+        fits = self._log_density(counts[first:] - beyond, variances).sum(axis=1)
+        found = np.zeros((len(shares), len(counts)))
+        found[:, first:] = beyond
+        return found, np.repeat(falls, len(counts), axis=1), fits
 
     @cached_property
     def _suspicious_counts(self) -> Vector:
