@@ -1438,14 +1438,15 @@ def _tail_directions(
         variances = variances - center[columns, -1] ** 2 / count
     errors = np.zeros((2, len(columns), *center.shape))
     errors[0, each, columns, columns] = variances
-    found = [(errors[0], squares / variances)]
-    if has_means:
-        origin = 0.0 if release.center is None else release.center[columns]
-        t, shifts = release.lattice.intercept_size, np.sqrt(count * variances)
-        errors[1, each, columns, -1] = errors[1, each, -1, columns] = shifts
-        # Rows that are centred at c and gain s in their sum gain 2 c s in their sum of squares.
-        errors[1, each, columns, columns] = 2 * origin * shifts / t
-        found.append((errors[1], sums * t / shifts))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a constant column has no variance
+        found = [(errors[0], squares / variances)]
+        if has_means:
+            origin = 0.0 if release.center is None else release.center[columns]
+            t, shifts = release.lattice.intercept_size, np.sqrt(count * variances)
+            errors[1, each, columns, -1] = errors[1, each, -1, columns] = shifts
+            # Rows that are centred at c and gain s in their sum gain 2 c s in their sum of squares.
+            errors[1, each, columns, columns] = 2 * origin * shifts / t
+            found.append((errors[1], sums * t / shifts))
     return found
 
 

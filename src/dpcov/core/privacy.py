@@ -398,9 +398,9 @@ def _epsilon(budget: Budget) -> float:
 def hidden_units(budget: Budget) -> float:
     """Return the number of privacy units that a budget hides from every 95% interval.
 
-    Take two tables that differ in this number of units. A private interval that contains the figure
-    of the first table with probability 0.95 is drawn for the second table with probability 0.5 or
-    more.
+    Take an interval that contains the figure of a table with probability 0.95. If the table changes
+    in this number of units, the interval still contains the former figure with probability 0.5 or
+    more. The figure of the changed table can be far from it.
 
     Parameters
     ----------

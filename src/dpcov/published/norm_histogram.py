@@ -330,7 +330,7 @@ class NormHistogram:
 
     @property
     def smallest_detectable_group(self) -> int:
-        """Number of rows from which on a separate group, far from all others, is detectable.
+        """Smallest number of rows that is detectable far from all other rows.
 
         Noise can still hide a group of this size, or show a smaller one.
         """
