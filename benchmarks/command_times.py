@@ -26,8 +26,10 @@ HERE = Path(__file__).parents[1]
 START = "import sys; from dpcov.cli import main; main()"
 TARGET = "mdvis"  # column of the demo table
 RELEASE = "health.{version}.json"
-# Commands by their names; {release} is the release of the version that runs.
+# Commands by their names; {release} is the release of the version that runs, and {version} is the
+# name of the version. The demo of each version has its own table.
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "demo": ("demo", "--folder", "demo.{version}"),
     "correlation": ("correlation", "{release}"),
     "ols": ("ols", "{release}", "--target", TARGET),
     "show": ("show", "{release}"),
@@ -69,7 +71,7 @@ def measured(
     for turn in range(runs + 1):
         for version, root in versions.items():
             release = RELEASE.format(version=version)
-            line = [part.format(release=release) for part in COMMANDS[name]]
+            line = [part.format(release=release, version=version) for part in COMMANDS[name]]
             spent = cpu_seconds(root, folder, *line)
             if turn:  # the first turn compiles modules and fills the cache of the disk
                 times[version].append(spent)
