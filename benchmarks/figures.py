@@ -136,6 +136,29 @@ def goals(cells: Cells) -> str:
     return _table(lines)
 
 
+# Rows of the table of coverage, with the statistics of each row.
+COVERED_STATISTICS = {
+    "means": ["mean"],
+    "covariances": ["covariance"],
+    "correlations": ["correlation"],
+    "regression coefficients": ["OLS"],
+    "eigenvalues and shares of variance": [
+        "eigenvalues",
+        "explained variance",
+        "eigenvalues of correlations",
+    ],
+}
+
+
+def interval_coverage(cells: Cells) -> str:
+    """Return the smallest and largest average coverage of 95% intervals, by rows and budget."""
+    lines = [["figure", "average coverage, by rows and budget"]]
+    for said, statistics in COVERED_STATISTICS.items():
+        covered = [cell["covered"] for cell in cells if cell["statistic"] in statistics]
+        lines.append([said, f"{min(covered):.0%} to {max(covered):.0%}"])
+    return _table(lines)
+
+
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "bench": ("docs/explanation/speed.md", bench),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
@@ -146,6 +169,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "wald": ("docs/explanation/wald.md", wald),
+    "interval_coverage": ("docs/intervals.md", interval_coverage),
 }
 
 
