@@ -366,10 +366,7 @@ class Means(_OfFeatures):
         return release.centers + Stack.of(release, matrices).means * release.scales
 
     def negligible(self, release: Release, center: Array) -> Array:
-        """Return changes of the means that a hidden tail may cause without a mark.
-
-        They are the half-widths of 95% intervals for sampling.
-        """
+        """Return changes that need no mark: half-widths of 95% intervals for sampling."""
         variances = Variances().values(release, center[None])[0]
         count = max(Estimate.of(release).count, 1.0)
         return np.asarray(Z_95 * np.sqrt(np.maximum(variances, 0.0) / count))
@@ -1426,9 +1423,9 @@ def _tail_directions(
     Returns
     -------
     list of tuple
-        Errors of shape (b, d, d), and their factors of shape (b,). The first errors have the size
-        of the variance of the column. The second errors shift its mean by a standard deviation.
-        With an intercept of 0, the mean is known, and the list has no second errors.
+        One or two pairs of errors, shape (b, d, d), and factors, shape (b,). A tail causes an error
+        times its factor. The first errors add the variance of a column to its sum of squares. The
+        second errors shift its mean by a standard deviation. A release without means has one pair.
 
     """
     squares, sums = (one[columns] for one in Estimate.of(release).hidden_tails)
@@ -1604,10 +1601,14 @@ class _Slopes:
         narrower = getattr(self._statistic, "possible", None)
         possible = narrower(self._release, self._center) if narrower else None
         unlimited = np.sqrt(np.maximum(whole**2 - deviations**2 + of_noise**2, 0.0))
-        stated = (self._values, deviations, of_noise, trusted, limits, unlimited, possible, tail)
-        if isinstance(self._statistic, Means):
-            return Stated(*stated, self._statistic.negligible(self._release, self._center))
-        return Stated(*stated, MAX_ERROR_FRACTION * np.abs(self._values))
+        own = getattr(self._statistic, "negligible", None)
+        negligible = MAX_ERROR_FRACTION * np.abs(self._values)
+        if own is not None:
+            negligible = own(self._release, self._center)
+        return Stated(
+            self._values, deviations, of_noise, trusted, limits, unlimited, possible, tail,
+            negligible,
+        )  # fmt: skip
 
 
 def _alone(

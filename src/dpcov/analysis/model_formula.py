@@ -358,13 +358,15 @@ def _product(one: Term, other: Term) -> Term:
 
 
 def _resolved(release: Release, target: str, terms: list[Term]) -> Regression:
-    """Return the features of the terms that a release holds, or raise at the first other term.
+    """Return the features of the terms, or raise if the release lacks one of them.
 
     Without an intercept, the first categorical column has no reference level, as in R.
     """
     features: dict[str, str] = {}  # name in the output, by the name of the feature or column
     references: dict[str, str] = {}
-    squares, whole = [], "" if INTERCEPT in terms else None
+    squares = []
+    # Column with all its levels. None until a formula without an intercept has named one.
+    whole = "" if INTERCEPT in terms else None
     for term in terms:
         if term == INTERCEPT:
             continue

@@ -310,18 +310,14 @@ class NormHistogram:
             return 0.0, 0.0
         if self._allows_any_tail:
             return math.inf, math.inf
-        tail, (sparse, sparse_falls, sparse_fits) = self._tail, self._sparse_tails
-        fits = np.append(tail.log_likelihoods, sparse_fits)
-        likely = fits >= fits.max() - Z_95**2 / 2
-        counts = np.vstack([tail.undetectable, sparse])[likely]
-        falls = np.vstack([tail.falls, sparse_falls])[likely]
+        counts, falls = self._plausible_tails
 
         def largest(excess: Callable[[Array], Array]) -> float:
             def possible(squares: Matrix) -> Matrix:
                 return excess(squares) * (squares <= longest**2)
 
             mean, _ = self._excess_by_bin(possible, falls)
-            of_group, _ = self._excess_by_bin(possible, tail.detectable_falls)
+            of_group, _ = self._excess_by_bin(possible, self._tail.detectable_falls)
             losses = np.sum(counts * mean, axis=1)
             few = hidden_rows * float(excess(np.array(longest**2)))
             return max(float(losses.max()), few, float(self._suspicious_counts @ of_group))
@@ -526,8 +522,7 @@ class NormHistogram:
             fit -= 0.5 * apart**2 / (variance / 2 + model_sd**2)
         steps = falls[:, None] * growth[:, None] ** np.arange(len(counts) - first)
         beyond = rows[:, :1] * np.exp(-np.cumsum(steps, axis=1))
-        variances = variance + beyond + (TAIL_MODEL_RELATIVE_SD * beyond) ** 2
-        fit += self._log_density(counts[first:] - beyond, variances).sum(axis=1)
+        fit += self._log_density(counts[first:] - beyond, self._count_variances(beyond)).sum(axis=1)
         log_weights = fit + self._earlier_log_weights(before)
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
@@ -539,24 +534,26 @@ class NormHistogram:
         return _Tail(detectable, seen_falls, first, undetectable, within, weights, fit)
 
     @cached_property
-    def _sparse_tails(self) -> tuple[Matrix, Matrix, Vector]:
-        """Counts and falls of each sparse tail, shape (h, m), and log likelihoods, shape (h,).
+    def _plausible_tails(self) -> tuple[Matrix, Matrix]:
+        """Counts and falls of the candidate tails and sparse tails that the counts do not reject.
 
-        The log likelihoods are comparable with the ones of the candidate tails.
+        Both arrays have the shape (h, m).
         """
-        counts, first = np.array(self.counts, float), self._tail.detectable_bins
+        tail, counts = self._tail, np.array(self.counts, float)
+        first = tail.detectable_bins
         body = max(float(counts[:first][-BINS_PER_OCTAVE:].mean()), 0.0)
         shares, falls = (
             grid.ravel()[:, None]
             for grid in np.meshgrid(SPARSE_TAIL_SHARES, SPARSE_TAIL_FALLS, indexing="ij")
         )
+        sparse = np.zeros((len(shares), len(counts)))
         beyond = shares * body * np.exp(-falls * np.arange(len(counts) - first))
-        variances = self.noise.standard_deviation**2 + beyond
-        variances += (TAIL_MODEL_RELATIVE_SD * beyond) ** 2
-        fits = self._log_density(counts[first:] - beyond, variances).sum(axis=1)
-        found = np.zeros((len(shares), len(counts)))
-        found[:, first:] = beyond
-        return found, np.repeat(falls, len(counts), axis=1), fits
+        sparse[:, first:] = beyond
+        density = self._log_density(counts[first:] - beyond, self._count_variances(beyond))
+        fits = np.append(tail.log_likelihoods, density.sum(axis=1))
+        likely = fits >= fits.max() - Z_95**2 / 2
+        every = np.vstack([tail.falls, np.repeat(falls, len(counts), axis=1)])
+        return np.vstack([tail.undetectable, sparse])[likely], every[likely]
 
     @cached_property
     def _suspicious_counts(self) -> Vector:
@@ -571,15 +568,17 @@ class NormHistogram:
         expected = tail.weights @ tail.undetectable
         beyond = np.array(self.counts, float) - expected
         beyond[: tail.detectable_bins] = 0.0
-        errors = (
-            expected + (TAIL_MODEL_RELATIVE_SD * expected) ** 2
-        ) / self.noise.standard_deviation**2
-        scaled = beyond / np.sqrt(1 + errors)
+        scaled = beyond * self.noise.standard_deviation / np.sqrt(self._count_variances(expected))
         suspicious = scaled > self.noise.upper_quantile(FALSE_ALARM_SUSPICIOUS)
         pairs = scaled[:-1] + scaled[1:] > self._octave_quantile(FALSE_ALARM_SUSPICIOUS)
         suspicious[:-1] |= pairs
         suspicious[1:] |= pairs
         return np.where(suspicious, np.maximum(beyond, 0.0), 0.0)
+
+    def _count_variances(self, expected: Array) -> Array:
+        """Return the variances of noisy counts about the expected counts of a tail."""
+        model_sds = TAIL_MODEL_RELATIVE_SD * expected
+        return np.asarray(self.noise.standard_deviation**2 + expected + model_sds**2)
 
     def _log_density(self, errors: Matrix, variances: Matrix) -> Matrix:
         """Compute log densities of errors with these variances, up to a constant.
