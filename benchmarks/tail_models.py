@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -28,12 +28,10 @@ from scipy import stats
 import dpcov
 from benchmark_tables import PARTS, table_named
 from calibration import BUDGETS, RELATIONS, encoded
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.published import norm_histogram
 from dpcov.published.norm_histogram import Z_95, NormHistogram
 from results import Kept, show
-
-if TYPE_CHECKING:
-    from dpcov.core.samplers import ScalarLaw
 
 COMMAND = "make bench NAME=tail_models"
 RELEASES, HISTOGRAMS = 2, 12
@@ -57,7 +55,7 @@ class Counted:
 
     ends: tuple[float, ...]
     counts: np.ndarray
-    noise: ScalarLaw
+    noise: ScalarGaussian | ScalarLaplace
     radius: float
     loss: float
     variance: float
