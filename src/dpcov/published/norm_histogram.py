@@ -106,15 +106,17 @@ EARLIER_OCTAVES = 2
 # factor.
 
 # Count of the first bin, as fractions of a bin of the last detectable octave, shape (4,). Above
-# 0.5, the candidate tail itself continues the body. Source: tuned.
+# 0.5, the candidate tail itself continues the body. Source: tuned (`make bench NAME=tail_models`).
 SPARSE_TAIL_SHARES = np.geomspace(0.02, 0.5, 4)
 # Falls from bin to bin, dimensionless, shape (3,). With more than 0.5, hardly any row lies two
-# octaves beyond the body. Source: tuned.
+# octaves beyond the body. Source: as above.
 SPARSE_TAIL_FALLS = np.array([0.0, 0.2, 0.5])
 # Prior probability of a sparse tail. Without evidence, sparse tails then lie beyond the 97.5%
-# quantile of the tails, and change no stated error (`NormHistogram._loss`).
+# quantile of the tails, and change no stated error (`NormHistogram._loss`). Noise can look like a
+# sparse tail. With a larger probability, stated errors of light tails therefore become too large
+# (`make bench NAME=error_covariance`).
 SPARSE_TAIL_PROBABILITY = 0.025
-# Decay of the prior probability of the end, from bin to bin, dimensionless. Source: tuned.
+# Decay of the prior probability of the end, from bin to bin, dimensionless. Source: as for shares.
 SPARSE_TAIL_DECAY = 0.1
 
 # --- Numerical constants ---
@@ -519,9 +521,11 @@ class NormHistogram:
         counts = np.array(self.counts, float)
         candidates, falls, fit, earlier = self._candidate_tails(first)
         sparse, sparse_falls, prior = self._sparse_tails(first)
-        beyond = candidates[:, None, first:] + sparse[:, first:]
-        density = self._log_density(counts[first:] - beyond, self._count_variances(beyond))
-        likelihoods = fit[:, None] + density.sum(axis=2)
+        likelihoods = np.tile(fit[:, None], len(sparse))
+        for at, candidate in enumerate(candidates[:, first:]):  # one by one to limit the memory
+            beyond = candidate + sparse[:, first:]
+            density = self._log_density(counts[first:] - beyond, self._count_variances(beyond))
+            likelihoods[at] += density.sum(axis=1)
         log_weights = likelihoods + earlier[:, None] + np.log(prior)
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
