@@ -112,11 +112,12 @@ SPARSE_TAIL_SHARES = np.geomspace(0.02, 0.5, 4)
 # octaves beyond the body. Source: as above.
 SPARSE_TAIL_FALLS = np.array([0.0, 0.2, 0.5])
 # Prior probability of a sparse tail. Without evidence, sparse tails then lie beyond the 97.5%
-# quantile of the tails, and change no stated error (`NormHistogram._loss`). Noise can look like a
+# quantile of the tails, and change no stated error (`NormHistogram._loss`). Noise can resemble a
 # sparse tail. With a larger probability, stated errors of light tails therefore become too large
 # (`make bench NAME=error_covariance`).
 SPARSE_TAIL_PROBABILITY = 0.025
 # Decay of the prior probability of the end, from bin to bin, dimensionless. Source: as for shares.
+# Without a decay, slightly more intervals contain the loss, and stated errors are larger.
 SPARSE_TAIL_DECAY = 0.1
 
 # --- Numerical constants ---
