@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import tracemalloc
 from fractions import Fraction
 from functools import cache
 
@@ -468,6 +469,19 @@ def test_the_estimate_knows_a_sparse_tail_apart_from_a_light_body(law, monkeypat
     assert covered() > 0.85
     monkeypatch.setattr(lengths, "SPARSE_TAIL_PROBABILITY", 1e-9)
     assert covered() < 0.75
+
+
+def test_far_bounds_need_little_memory():
+    """An earlier version needed 1.1 GB: one array held the counts of all pairs of tails."""
+    ends = bin_upper_ends(1.0, 1e9)
+    counts = np.zeros(len(ends), int)
+    counts[8:14] = 1000
+    found = NormHistogram(tuple(ends.tolist()), tuple(counts.tolist()), LOUD)
+    tracemalloc.start()
+    assert math.isfinite(found.squared_norm_loss(3.0).root_mean_square)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6
 
 
 def squares_beyond(found, radius):
