@@ -112,6 +112,15 @@ def test_persons_are_counted_where_they_are_the_unit() -> None:
     assert made.count() == pytest.approx(4, abs=1e-2), "the third row of one person is dropped"
 
 
+@pytest.mark.parametrize("seed", [962, 1422, 1489])
+def test_the_second_moment_with_lost_sums_is_positive_semidefinite(seed) -> None:
+    """The estimated clipping bias of the sums made one of 500 projected matrices indefinite."""
+    table = correlated(50, 4, seed=seed % 5)
+    made = dpcov.release(table, lower=-1, upper=1, epsilon=1.0, denoise="project", seed=seed)
+    matrix = made.second_moment()
+    assert np.linalg.eigvalsh(matrix).min() >= -1e-12 * max(1.0, matrix.max())
+
+
 @pytest.mark.parametrize("denoise", ["project", "shrink"])
 @pytest.mark.parametrize("neighbors", Neighbors)
 @pytest.mark.parametrize("rows", [0, 1, 50, 3000])

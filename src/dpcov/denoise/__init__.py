@@ -188,9 +188,12 @@ def _estimate(
         noisy, law, trace = _observed(release, release.noise)
         made, (matrix, _) = "shrink", _shrunken(release, noisy, law, trace, generator)
     whole = matrix * scale
-    whole += ClippingBias(release, whole, is_clipped=True).expected()
+    bias = ClippingBias(release, whole, is_clipped=True).expected()
+    whole += bias
     if made == "shrink" and (structure := Structure.of(release)) is not None:
         whole = structure.fit(whole, float(np.trace(whole)))
+    elif bias.any():  # the row count loses nothing, so lost sums can make a matrix indefinite
+        whole = project(whole, float(np.trace(whole)))
     return made, release.unmapped(whole)
 
 
