@@ -154,6 +154,7 @@ def test_one_record_of_a_conforming_file_changes_one_row(tmp_path, pair, rows):
 
 @settings(max_examples=100, deadline=None)
 @given(pair=neighbours(BROKEN), rows=st.integers(1, 14), most=st.integers(2, 4))
+@example(pair=(b",\n\r,\r1\n", b",\n,\n\n\n"), rows=2, most=2)  # the same rows in another order
 def test_a_record_that_breaks_the_format_reaches_as_far_as_is_said(tmp_path, pair, rows, most):
     found = [rows_of(tmp_path, text, rows, max_record_lines=most) for text in pair]
     assert [len(one) for one in found] == [rows, rows]
@@ -161,7 +162,7 @@ def test_a_record_that_breaks_the_format_reaches_as_far_as_is_said(tmp_path, pai
     apart = max((whole[0] - whole[1]).total(), (whole[1] - whole[0]).total())
     added = max(text.count(b"\n") + text.count(b"\r") for text in pair)
     source = TextSource(tmp_path / "t.csv", FileOptions(header=False, max_record_lines=most), NAMES)
-    assert changed(*found) <= apart <= source.reach + added
+    assert max(changed(*found), apart) <= source.reach + added
 
 
 @settings(max_examples=100, deadline=None)
