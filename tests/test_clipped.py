@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpcov
+from dpcov.estimate import errors
 from dpcov.estimate.errors import ClippingErrors
 from dpcov.published.clipping import (
     COLUMN_LOSS_RELATIVE_SD,
@@ -130,8 +131,11 @@ def along(release: dpcov.Release) -> np.ndarray:
 
 
 @pytest.mark.parametrize("intercept", [0.3, 0.0])
-def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
-    made, draws = released(intercept), _drawn(intercept)
+def test_draws_have_the_law_of_shares_of_columns(
+    intercept: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "AXIS_LOSS_FRACTION", 0.0)
+    made, draws = released(intercept), _drawn.__wrapped__(intercept)
     assert made.lengths is not None
     lost, squared = (
         of(made.lattice.radius).root_mean_square
@@ -153,6 +157,25 @@ def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
         assert sides.var(axis=0) == pytest.approx(lost**2 / P, rel=0.05)
         assert np.abs(np.corrcoef(sides.T, shares.T) - np.eye(2 * P)).max() < 0.05
         assert not draws[:, -1, -1].any()
+
+
+def test_draws_have_the_law_of_shares_of_principal_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: along other orthonormal directions, the draws are not uncorrelated shares."""
+    monkeypatch.setattr(errors, "AXIS_LOSS_FRACTION", 1.0)
+    made, draws = released(), _drawn.__wrapped__(0.3)[:, :P, :P]
+    assert made.lengths is not None
+    squared = made.lengths.squared_norm_loss(made.lattice.radius).root_mean_square
+    values, axes = np.linalg.eigh(about_mean(moment(made)))
+    own = axes.T @ draws @ axes
+    shares = np.diagonal(own, axis1=1, axis2=2)
+    assert own == pytest.approx(shares[:, None] * np.eye(P), abs=1e-6 * squared)
+    fractions = values / values.sum()
+    expected = (COLUMN_LOSS_RELATIVE_SD * squared) ** 2 * fractions
+    assert shares.var(axis=0) == pytest.approx(expected, rel=0.05)
+    assert np.abs(np.corrcoef(shares.T) - np.eye(P)).max() < 0.05
+    turned, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(P, P)))
+    other = turned.T @ draws @ turned
+    assert np.abs(other[:, 0, 1]).max() > 1e-3 * squared
 
 
 @pytest.mark.parametrize("intercept", [0.3, 0.0])

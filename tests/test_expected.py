@@ -74,13 +74,16 @@ def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) 
 
 @pytest.mark.parametrize("request_", SOME_SLOW, ids=str)
 def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
-    """There is none here, but the counts of rows by length leave some plausible."""
-    releases = repeats(**request_)
-    alone = [changed(made, lengths=None) for made in releases[:CLAIMED]]
-    assert SHARE[0] <= ratio(releases, releases[:CLAIMED]) <= SHARE[1]
+    """No row is in such a tail, but the norm histogram allows one.
+
+    In one of 150 releases the noise in an empty bin resembles a separate group of rows. The stated
+    errors of this release are 4 times too large, so the mean needs more than a few releases.
+    """
+    releases = repeats(60, **request_)
+    assert SHARE[0] <= ratio(releases, releases) <= SHARE[1]
     with_tail, without = (
         dpcov.standard_errors(made, lambda _, covariance: np.diag(covariance))
-        for made in (releases[0], alone[0])
+        for made in (releases[0], changed(releases[0], lengths=None))
     )
     assert np.sum(with_tail) > np.sum(without)
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import tracemalloc
 from fractions import Fraction
 from functools import cache
 
@@ -192,9 +193,11 @@ def test_rows_of_nearly_equal_norms_are_detected_wherever_an_octave_ends(at):
 
 @cache
 def tail_by_hand(found):
-    """Return detectable rows by bin, and (weight, rows, falls) by bin of each hypothesis.
+    """Return detectable rows and falls by bin, the first other bin, and the possible tails.
 
-    The function computes them row by row.
+    A candidate tail and a sparse tail are each (rows by bin, falls by bin). The last two results
+    have a row for each candidate tail and a column for each sparse tail: the log likelihoods and
+    the weights. The function computes them tail by tail.
     """
     m, sd = len(found.counts), found.noise.standard_deviation
     starts, deviation = range(m % 2, m, 2), sd * 2**0.5
@@ -210,7 +213,7 @@ def tail_by_hand(found):
     end = starts[last] + 2
     tails = []
     for bend, k in itertools.product((0, 0.5, 1, 1.5), range(32)):
-        fall, log = 0.18 * (4 / 0.18) ** (k / 31), 0.0
+        fall, prior = 0.18 * (4 / 0.18) ** (k / 31), 0.0
         if bend == 0 and math.exp(-2 * fall) > 0.65:
             continue
         shares = [1.0]
@@ -222,8 +225,8 @@ def tail_by_hand(found):
                 break
             later, earlier = (max(windows[last - at], deviation) for at in (back - 1, back))
             wide = math.hypot(0.5, deviation / later, deviation / earlier)
-            log -= ((math.log(earlier / later) - math.log(ratio)) / wide) ** 2 / 2
-        rows = [max(windows[last], 0) * share / two for share in shares[:2]]
+            prior -= ((math.log(earlier / later) - math.log(ratio)) / wide) ** 2 / 2
+        log, rows = 0.0, [max(windows[last], 0) * share / two for share in shares[:2]]
         if last > peak and found.counts[end - 2] > found.counts[end - 1]:
             apart = (found.counts[end - 2] - found.counts[end - 1] - rows[1] + rows[0]) / 2
             log -= (apart / math.hypot(sd / 2**0.5, 0.15 * min(rows))) ** 2 / 2
@@ -231,21 +234,53 @@ def tail_by_hand(found):
         for at in range(end, m):
             step = fall * 2 ** (bend * (at - end) / 2)
             count *= math.exp(-step)
-            wide = math.hypot(sd, count**0.5, 0.15 * count)
-            if isinstance(found.noise, ScalarLaplace):
-                log += stats.laplace.logpdf(found.counts[at], count, wide / 2**0.5)
-            else:
-                log += stats.norm.logpdf(found.counts[at], count, wide)
             beyond[at], falls[at] = count, step * 2 ** (bend / 4)
-        tails.append((log, beyond, falls))
-    likely = max(log for log, _, _ in tails)
-    whole = sum(math.exp(log - likely) for log, _, _ in tails)
-    tails = [(math.exp(log - likely) / whole, *rest) for log, *rest in tails]
+        tails.append((prior, log, beyond, falls))
+    sparse = sparse_by_hand(found, end)
+    fits = np.array(
+        [
+            [log + likelihood(found, end, np.add(beyond, more)) for _, more, _ in sparse]
+            for _, log, beyond, _ in tails
+        ]
+    )
+    priors = [[prior + math.log(part) for part, _, _ in sparse] for prior, *_ in tails]
+    weights = np.exp(fits + priors - np.max(fits + priors))
+    weights /= weights.sum()
+    tails, sparse = [rest for _, _, *rest in tails], [rest for _, *rest in sparse]
     seen = [max(rows, 0) if at < end else 0 for at, rows in enumerate(found.counts)]
     after = [None] * m
     if end < m:
-        after[end - 1] = max(sum(weight * rows[end] for weight, rows, _ in tails), 0.001)
-    return seen, [fall_within(found, at, after[at]) for at in range(m)], end, tails
+        after[end - 1] = max(expected_by_hand(tails, sparse, weights)[end], 0.001)
+    seen_falls = [fall_within(found, at, after[at]) for at in range(m)]
+    return seen, seen_falls, end, tails, sparse, fits, weights
+
+
+def sparse_by_hand(found, end):
+    """Return (prior probability, rows by bin, falls by bin) of each sparse tail."""
+    m, body = len(found.counts), max(sum(found.counts[end - 2 : end]) / 2, 0)
+    tails = [(0.975 / 0.025 if end < m else 1.0, [0.0] * m, [0.0] * m)]
+    each = list(itertools.product(np.geomspace(0.02, 0.5, 4), (0, 0.2, 0.5), range(end, m)))
+    whole = sum(math.exp(-0.1 * (stop - end)) for *_, stop in each)
+    for share, fall, stop in each:
+        rows = [share * body * math.exp(-fall * (at - end)) for at in range(end, stop + 1)]
+        rows = [0.0] * end + rows + [0.0] * (m - 1 - stop)
+        tails.append((math.exp(-0.1 * (stop - end)) / whole, rows, [fall] * m))
+    return tails
+
+
+def likelihood(found, end, rows):
+    """Return the log likelihood of the counts from a bin on."""
+    wide = np.sqrt(found.noise.standard_deviation**2 + rows + (0.15 * rows) ** 2)[end:]
+    errors = (np.array(found.counts)[end:] - rows[end:]) / wide
+    if isinstance(found.noise, ScalarLaplace):
+        return float(-np.sum(2**0.5 * np.abs(errors) + np.log(wide)))
+    return float(-np.sum(errors**2 / 2 + np.log(wide)))
+
+
+def expected_by_hand(tails, sparse, weights):
+    rows = zip(weights.sum(axis=1), tails, strict=True)
+    more = zip(weights.sum(axis=0), sparse, strict=True)
+    return sum(weight * np.array(tail) for weight, (tail, _) in (*rows, *more))
 
 
 def inside(found, at, fall, excess):
@@ -259,40 +294,60 @@ def inside(found, at, fall, excess):
     return np.mean(values), np.std(values)
 
 
+def sums_by_hand(found, end, tails, excess):
+    """Return the sums of the mean excess, and of its mean square, over the rows of each tail."""
+    sums, squares = [], []
+    once = cache(lambda at, fall: inside(found, at, fall, excess))
+    for rows, falls in tails:
+        parts = [once(at, falls[at]) for at in range(end, len(rows)) if rows[at]]
+        held = [count for count in rows[end:] if count]
+        sums.append(sum(count * e for count, (e, _) in zip(held, parts, strict=True)))
+        squares.append(sum(n * (e**2 + w**2) for n, (e, w) in zip(held, parts, strict=True)))
+    return np.array(sums), np.array(squares)
+
+
 def taken_by_hand(found, excess):
-    seen, seen_falls, ended, tails = tail_by_hand(found)
+    seen, seen_falls, ended, tails, sparse, _, weights = tail_by_hand(found)
     sd, m = found.noise.standard_deviation, len(found.counts)
     each, within = zip(*(inside(found, at, seen_falls[at], excess) for at in range(m)), strict=True)
-    sums, variance = [], sum((sd * e) ** 2 for e in each[:ended])
+    variance = sum((sd * e) ** 2 for e in each[:ended])
     variance += sum((rows * w) ** 2 for rows, w in zip(seen, within, strict=True))
-    for weight, tail, falls in tails:
-        parts = [inside(found, at, falls[at], excess) for at in range(ended, m)]
-        sums.append((sum(tail[ended + at] * e for at, (e, _) in enumerate(parts)), weight))
-        variance += weight * sum(
-            tail[ended + at] * (e**2 + w**2) for at, (e, w) in enumerate(parts)
-        )
-    sums.sort()
+    ofs, squares = zip(
+        *(sums_by_hand(found, ended, some, excess) for some in (tails, sparse)), strict=True
+    )
+    variance += np.sum(weights * np.add.outer(*squares))
+    sums = sorted(zip(np.add.outer(*ofs).ravel(), weights.ravel(), strict=True))
     reached = list(itertools.accumulate(weight for _, weight in sums))
     beyond, most = (
         sums[next(at for at, so_far in enumerate(reached) if so_far >= chance)][0]
         for chance in (0.5, stats.norm.cdf(1.96))
     )
-    spread = sum(weight * (total - beyond) ** 2 for total, weight in sums)
-    variance += max(spread, ((most - beyond) / 1.96) ** 2)
-    one, two = found.noise.upper_quantile(0.001), octave_quantile(found.noise, 0.001)
-    expected = sum(weight * np.array(tail) for weight, tail, _ in tails)
+    variance += ((most - beyond) / 1.96) ** 2
+    variance += suspicious_by_hand(found, excess, 0.5) ** 2
+    return np.dot(seen, each) + beyond, variance**0.5
+
+
+def suspicious_by_hand(found, excess, ratio):
+    """Return the loss of the counts that noise alone rarely explains."""
+    _, seen_falls, ended, tails, sparse, _, weights = tail_by_hand(found)
+    sd, m = found.noise.standard_deviation, len(found.counts)
+    expected = expected_by_hand(tails, sparse, weights)
     more = [0 if at < ended else found.counts[at] - expected[at] for at in range(m)]
     scaled = [
         rows * sd / math.hypot(sd, wide**0.5, 0.15 * wide)
         for rows, wide in zip(more, expected, strict=True)
     ]
-    suspicious = 0.0
+    loss = 0.0
     for at in range(ended, m):
-        pairs = [scaled[at] + scaled[beside] for beside in (at - 1, at + 1) if 0 <= beside < m]
-        if scaled[at] > one or max(pairs) > two:
-            suspicious += max(more[at], 0) * each[at]
-    variance += suspicious**2
-    return np.dot(seen, each) + beyond, variance**0.5
+        pairs = [
+            (scaled[one] + scaled[one + 1], one) for one in (at - 1, at) if ended <= one < m - 1
+        ]
+        alarms = {one: 0.001 * ratio ** (one - ended) for one in (at - 1, at)}
+        if scaled[at] > found.noise.upper_quantile(alarms[at]) or any(
+            pair > octave_quantile(found.noise, alarms[one]) for pair, one in pairs
+        ):
+            loss += max(more[at], 0) * inside(found, at, seen_falls[at], excess)[0]
+    return loss
 
 
 TABLES = {
@@ -335,8 +390,8 @@ def test_what_is_taken_is_that_of_the_stated_laws_row_by_row(name, radius):
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_like_those_counted_are_at_their_quantiles(name):
     found = TABLES[name]
-    seen, _, _, tails = tail_by_hand(found)
-    rows = np.array(seen, float) + sum(weight * np.array(tail) for weight, tail, _ in tails)
+    seen, _, _, *every, _, weights = tail_by_hand(found)
+    rows = np.array(seen, float) + expected_by_hand(*every, weights)
     ends = np.array(found.upper_ends)
     begins, squares = np.append(0, ends[:-1]), found.squared_norm_quantiles(9)
     for below, square in zip(np.arange(1, 18, 2) / 18, squares, strict=True):
@@ -350,33 +405,23 @@ def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
     assert found.loss_upper_bounds(3.0, 0.95) == pytest.approx((rows * 7, rows))
 
 
-@pytest.mark.parametrize("tail", ["heavy", "light"])
+@pytest.mark.parametrize("tail", ["heavy", "light", "suspicious"])
 def test_the_largest_tail_is_the_largest_likely_one_or_a_few_rows_at_the_bound(tail):
-    found, radius, longest = counted(drawn(tail), LOUD), 3.0, 0.8 * LONGEST
-    _, _, end, tails = tail_by_hand(found)
-    m, sd = len(found.counts), found.noise.standard_deviation
-    fits = found._tail.log_likelihoods[np.isfinite(found._tail.log_likelihoods)].tolist()
-    assert len(fits) == len(tails)
-    plausible = [(rows, falls) for _, rows, falls in tails]
-    body, least = sum(found.counts[end - 2 : end]) / 2, -math.log(0.65) / 2
-    for share, fall in itertools.product(np.geomspace(0.05, 0.5, 8), np.geomspace(least, 1, 12)):
-        rows, log = [0.0] * m, 0.0
-        for at in range(end, m):
-            rows[at] = share * body * math.exp(-fall * (at - end))
-            wide = math.hypot(sd, rows[at] ** 0.5, 0.15 * rows[at])
-            log += -0.5 * ((found.counts[at] - rows[at]) / wide) ** 2 - math.log(wide)
-        plausible.append((rows, [fall] * m))
-        fits.append(log)
+    if tail == "suspicious":
+        found, radius, longest = TABLES[tail], 1.5, 16.0
+    else:
+        found, radius, longest = counted(drawn(tail), LOUD), 3.0, 0.8 * LONGEST
+    _, _, end, tails, sparse, fits, _ = tail_by_hand(found)
 
     def largest(excess):
         def within(square):
             return excess(square) if square <= longest**2 else 0.0
 
-        return max(
-            sum(rows[at] * inside(found, at, falls[at], within)[0] for at in range(end, m))
-            for (rows, falls), fit in zip(plausible, fits, strict=True)
-            if fit >= max(fits) - 1.96**2 / 2
+        losses = np.add.outer(
+            *(sums_by_hand(found, end, some, within)[0] for some in (tails, sparse))
         )
+        of_tails = losses[fits >= fits.max() - 1.96**2 / 2].max()
+        return max(of_tails, suspicious_by_hand(found, within, 1))
 
     by_hand = (
         largest(lambda square: max(square - radius**2, 0)),
@@ -393,9 +438,50 @@ def test_a_sparse_tail_apart_from_a_light_body_is_a_possible_tail():
     light = counted(drawn("light"), LOUD)
     losses = light.largest_tail_losses(1.5, LONGEST, 0.0)
     candidates = light._tail.undetectable @ squares_beyond(light, 1.5)
-    fits = light._tail.log_likelihoods
+    fits = light._tail.log_likelihoods[:, 0]  # without a sparse tail
     alone = candidates[fits >= fits.max() - 1.96**2 / 2].max()
     assert losses[0] > 3 * alone
+
+
+@pytest.mark.parametrize("law", [LOUD, ScalarLaplace(Fraction(15))])
+def test_the_estimate_knows_a_sparse_tail_apart_from_a_light_body(law, monkeypatch):
+    """Each bin beyond the body has 36 rows, which are below the threshold of detection.
+
+    Control: without sparse tails, most intervals do not contain the loss.
+    """
+    body, rng = drawn("light", 6000), np.random.default_rng(1)
+    radius = 2.0
+    ends = bin_upper_ends(1.0, LONGEST)
+    rows = np.diff([0, *(np.count_nonzero(body**2 <= end) for end in ends)])
+    far = np.arange(np.flatnonzero(rows)[-1], np.flatnonzero(rows)[-1] + 6)
+    rows[far] += 36
+    taken = float(rows @ np.maximum(ends / 2**0.25 - radius**2, 0))
+
+    def covered():
+        held = []
+        for _ in range(60):
+            noise = np.rint([law.simulate(rng) for _ in ends]).astype(int)
+            found = NormHistogram(tuple(ends.tolist()), tuple((rows + noise).tolist()), law)
+            told = found.squared_norm_loss(radius)
+            held.append(abs(taken - told.estimate) < 1.96 * told.standard_deviation)
+        return np.mean(held)
+
+    assert covered() > 0.85
+    monkeypatch.setattr(lengths, "SPARSE_TAIL_PROBABILITY", 1e-9)
+    assert covered() < 0.75
+
+
+def test_far_bounds_need_little_memory():
+    """An earlier version needed 1.1 GB: one array held the counts of all pairs of tails."""
+    ends = bin_upper_ends(1.0, 1e9)
+    counts = np.zeros(len(ends), int)
+    counts[8:14] = 1000
+    found = NormHistogram(tuple(ends.tolist()), tuple(counts.tolist()), LOUD)
+    tracemalloc.start()
+    assert math.isfinite(found.squared_norm_loss(3.0).root_mean_square)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6
 
 
 def squares_beyond(found, radius):
@@ -418,29 +504,32 @@ def test_a_group_of_the_stated_size_is_detectable_and_a_smaller_one_is_not(noise
 
 @pytest.mark.parametrize("noise", [LOUD, ScalarLaplace(Fraction(20))])
 @pytest.mark.parametrize("bins", [1, 2])
-def test_the_error_of_a_loss_contains_a_separate_group_that_noise_alone_rarely_explains(
-    noise, bins
-):
-    """A smaller group changes little (control), and a larger group is part of the estimate."""
+def test_a_separate_group_that_noise_alone_rarely_explains_is_a_possible_tail(noise, bins):
+    """The error of the loss does not contain it: a false alarm would make this error useless.
+
+    Controls: without such a group, no possible tail has its loss. A larger group is part of the
+    estimate, and the error contains a group that is not far away.
+    """
     body, radius = counted(drawn("light"), noise), 3.0
     start = len(body.counts) - 6
     alone, together = noise.upper_quantile(0.001), octave_quantile(noise, 0.001)
     least = int(min(alone, together) if bins == 1 else together / 2)
     far = bins * least * (body.upper_ends[start - 1] - radius**2)
 
-    def with_group(rows):
-        counts = np.append(body.counts[: start - 2], np.zeros(8, int))
+    def with_group(rows, start=start):
+        counts = np.append(body.counts[: len(body.counts) - 8], np.zeros(8, int))
         counts[start : start + bins] = rows
         return NormHistogram(body.upper_ends, tuple(counts.tolist()), noise)
 
-    none, small, group = (with_group(rows) for rows in (0, least, least + 1))
+    none, group = with_group(0), with_group(least + 1)
     assert none.detectable[0] == group.detectable[0]
-    losses = [one.squared_norm_loss(radius) for one in (none, small, group)]
-    assert losses[1].standard_deviation < 0.5 * far
-    assert losses[2].standard_deviation > far
-    assert losses[2].estimate < 0.2 * far
-    largest = [one.largest_tail_losses(radius, LONGEST, 0.0)[0] for one in (none, small, group)]
-    assert largest[1] < far < largest[2]
+    loss = group.squared_norm_loss(radius)
+    assert max(loss.estimate, loss.standard_deviation) < 0.5 * far
+    largest = [one.largest_tail_losses(radius, LONGEST, 0.0)[0] for one in (none, group)]
+    assert largest[0] < far < largest[1]
+    near = none._tail.detectable_bins + 2
+    beside = bins * least * (body.upper_ends[near - 1] - radius**2)
+    assert with_group(2 * least, near).squared_norm_loss(radius).standard_deviation > beside
     assert with_group(3 * least).squared_norm_loss(radius).estimate > far
 
 
@@ -468,7 +557,7 @@ def test_noise_alone_does_not_pass_for_rows_beyond_a_gap(monkeypatch, far, alarm
         np.random.default_rng(1),
     )
     rows = np.diff([0, *(np.count_nonzero(drawn("light") ** 2 <= end) for end in ends)])
-    noise = np.rint(rng.laplace(scale=10, size=(1000, len(ends))))
+    noise = np.rint(rng.laplace(scale=10, size=(500, len(ends))))
     reached = [
         NormHistogram(tuple(ends), tuple(rows + one), law).squared_norm_loss(8.0).estimate
         for one in noise

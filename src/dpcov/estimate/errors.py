@@ -24,8 +24,9 @@ directions below the noise level. Stein's estimate gives its total squared error
 **Clipping.** `published.clipping` estimates the loss. Simulated rows explain a part of it. The rest
 has the shape of the moment. The true loss can differ from the estimate:
 
-- Along a single column, the rest can be larger or smaller than its fraction of T2, the total lost
-  squared norm. The standard deviation of this difference is set by `COLUMN_LOSS_RELATIVE_SD`.
+- Along a single column or a principal axis, the rest can be larger or smaller than its fraction of
+  T2, the total lost squared norm. `COLUMN_LOSS_RELATIVE_SD` sets the size of these differences, and
+  `AXIS_LOSS_FRACTION` divides them between columns and axes.
 - All of the rest of T1, the total lost norm, can lie on one side of a mean, which shifts the mean.
 - The part of simulated rows has an error too, which `SIMULATED_LOSS_RELATIVE_SD` sets.
 
@@ -84,6 +85,10 @@ PRIOR_ROWS = 3.0
 # divided by `STRUCTURE_SNR_DIVISOR`. Source: with half or twice a value, no mean half width differs
 # by more than 1% (`make bench NAME=constants`).
 MIN_DIRECTION_SNR, STRUCTURE_SNR_DIVISOR = 1.0, 10.0
+# Fraction of the variance of a clipping bias that belongs to principal axes. Source: tuned on eight
+# tables of the part `tune` of benchmarks/tables.toml. With 0, intervals for correlations cover 1%
+# to 2% less. With 0.5, they cover up to 1% more and are 5% wider.
+AXIS_LOSS_FRACTION = 0.25
 # For order d, there are this many pseudo-rows divided by d^2. Source: with half or twice the value,
 # no mean half width differs by more than 1% (`make bench NAME=constants`).
 PSEUDO_ROW_ENTRIES = 5 * 10**5
@@ -470,9 +475,15 @@ class ClippingErrors:
         )
         self._norm = _unexplained(clip.norm, clip.simulated_norm, 1.0)
         # unit vectors of the table's columns among the transformed features, shape (p, p)
-        self._along = np.eye(self._p)
+        self._columns = np.eye(self._p)
         if release.linear_map is not None:
-            self._along = release.linear_map / np.linalg.norm(release.linear_map, axis=0)
+            self._columns = release.linear_map / np.linalg.norm(release.linear_map, axis=0)
+        values, axes = np.linalg.eigh(clip.shape)
+        of_columns = np.full(self._p, (1 - AXIS_LOSS_FRACTION) / self._p)
+        fractions = np.append(of_columns, AXIS_LOSS_FRACTION * np.maximum(values, 0.0))
+        # columns and principal axes, shape (p, 2 p), with the deviations of their losses
+        self._along = np.column_stack([self._columns, axes])
+        self._deviations = self._size * np.sqrt(fractions)
 
     def draw_total_error(self, generator: np.random.Generator) -> Matrix:
         """Draw the difference between the true total loss and its estimate.
@@ -497,9 +508,14 @@ class ClippingErrors:
     def draw_shape_error(self, generator: np.random.Generator) -> Matrix:
         """Draw the difference between the entries of the true bias and of the estimated bias.
 
-        Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j.
-        Along u, the second moment loses a random multiple of u u', and the sums lose a random
-        multiple of t u. All multiples are normal with mean 0 (`_unexplained`).
+        Let A be the linear map of the rows, and let u be the normalized vector A e_j of column j,
+        or a principal axis of the moment. Along u, the second moment loses a random multiple of
+        u u'. Along a column, the sums lose a random multiple of t u. All multiples are normal with
+        mean 0 (`_unexplained`).
+
+        If large values have a common cause, rows lose along a principal axis. The fraction
+        `AXIS_LOSS_FRACTION` of the variance therefore belongs to the axes, in proportion to their
+        variances. The rest belongs to the p columns in equal parts.
 
         Parameters
         ----------
@@ -515,10 +531,11 @@ class ClippingErrors:
         p, missing = self._p, np.zeros((self._d, self._d))
         if not self._is_estimated:
             return missing
-        own, side = generator.standard_normal((2, p)) / np.sqrt(p)
-        missing[:p, :p] = self._size * (self._along * own) @ self._along.T
+        own = self._deviations * generator.standard_normal(2 * p)
+        side = generator.standard_normal(p) / np.sqrt(p)
+        missing[:p, :p] = (self._along * own) @ self._along.T
         if self._d > p:
-            lost = self._intercept * self._norm * self._along @ side
+            lost = self._intercept * self._norm * self._columns @ side
             missing[:p, -1] = missing[-1, :p] = lost
         return missing
 
@@ -537,7 +554,7 @@ class ClippingErrors:
 
         """
         squares = (basis.T @ self._along) ** 2
-        return np.asarray(self._size**2 / self._p * squares @ squares.T)
+        return np.asarray(squares * self._deviations**2 @ squares.T)
 
 
 def _unexplained(loss: ClippingLoss, simulated: float, relative_sd: float) -> float:

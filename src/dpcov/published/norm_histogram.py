@@ -11,12 +11,14 @@ This module estimates the clipping bias in two parts:
   tail falls from bin to bin like the tail of a Weibull distribution: a power of the squared norm is
   exponentially distributed. The power 0 stands for a power law. The weight of a candidate depends
   on how it fits the noisy counts on both sides of the last detectable octave. The tails of bounded
-  or normal columns fall faster and faster, and the detectable counts show this already.
+  or normal columns fall faster and faster, and the detectable counts show this already. A sparse
+  tail can add few rows far beyond the body, with an end at any bin.
 
-The histogram cannot detect a few rows that lie far beyond all the others, and no candidate tail
-describes them. The standard deviation of the estimate contains those that the noise explains badly
-(`_suspicious_counts`). The histogram can detect rows with a rare category, because many rows share
-the category.
+The histogram cannot detect a group of few rows that lies far beyond all others, and no tail
+describes it. The standard deviation of the estimate contains the groups that the noise explains
+badly, if they are not too far away (`_suspicious_counts`). The other groups give a mark to figures
+that depend on them (`largest_tail_losses`). The histogram can detect rows with a rare category,
+because many rows share the category.
 
 The histogram does not show the directions of the loss. `published.clipping` estimates them.
 
@@ -68,6 +70,9 @@ FALSE_ALARM_DISTANT = 1e-5  # for any other octave
 # Probability that noise alone makes an empty bin suspicious. About 30 bins can be suspicious, so
 # about 3% of the releases of a table without such rows have a suspicious bin.
 FALSE_ALARM_SUSPICIOUS = 1e-3
+# In the stated error, this probability is halved from bin to bin. The squared loss of a row
+# doubles, so false alarms in all bins change the mean square of the stated error equally.
+SUSPICION_RATIO = 0.5
 
 # --- Candidate tails ---
 # A candidate tail has a fall f and a power k. The fall is the logarithm of the ratio of two
@@ -96,16 +101,24 @@ OCTAVE_RATIO_LOG_SD = 0.5
 EARLIER_OCTAVES = 2
 
 # --- Sparse tails ---
-# A sparse tail is a power law that begins far below the counts of the body of the table. It gives
-# no estimate of a loss. It shows how large a loss can be (`NormHistogram.largest_tail_losses`).
+# A sparse tail adds few rows to a candidate tail, far beyond the body of the table. It starts at
+# the first undetectable bin and ends after any bin. From bin to bin, its counts fall by a constant
+# factor.
 
-# Count of the first undetectable bin, as fractions of a bin of the last detectable octave, shape
-# (8,). Above 0.5, the tail continues the body. Below 0.05, the rows are a separate group
-# (`smallest_detectable_group`).
-SPARSE_TAIL_SHARES = np.geomspace(0.05, 0.5, 8)
-# Falls from bin to bin, dimensionless, shape (12,). The smallest one belongs to
-# `MAX_POWER_LAW_RATIO`. With more than 1, hardly any row lies two octaves beyond the body.
-SPARSE_TAIL_FALLS = np.geomspace(-math.log(MAX_POWER_LAW_RATIO) / BINS_PER_OCTAVE, 1.0, 12)
+# Count of the first bin, as fractions of a bin of the last detectable octave, shape (4,). Above
+# 0.5, the candidate tail itself continues the body. Source: tuned (`make bench NAME=tail_models`).
+SPARSE_TAIL_SHARES = np.geomspace(0.02, 0.5, 4)
+# Falls from bin to bin, dimensionless, shape (3,). With more than 0.5, hardly any row lies two
+# octaves beyond the body. Source: as above.
+SPARSE_TAIL_FALLS = np.array([0.0, 0.2, 0.5])
+# Prior probability of a sparse tail. Without evidence, sparse tails then lie beyond the 97.5%
+# quantile of the tails, and change no stated error (`NormHistogram._loss`). Noise can resemble a
+# sparse tail. With a larger probability, stated errors of light tails therefore become too large
+# (`make bench NAME=error_covariance`).
+SPARSE_TAIL_PROBABILITY = 0.025
+# Decay of the prior probability of the end, from bin to bin, dimensionless. Source: as for shares.
+# Without a decay, slightly more intervals contain the loss, and stated errors are larger.
+SPARSE_TAIL_DECAY = 0.1
 
 # --- Numerical constants ---
 
@@ -280,7 +293,7 @@ class NormHistogram:
 
         The tail is one of three tails, the one with the largest loss:
 
-        - The largest candidate tail or sparse tail. A likelihood ratio test at the 5% level
+        - The largest candidate tail with a sparse tail. A likelihood ratio test at the 5% level
           compares these tails. It uses the counts from the last detectable octave on. The earlier
           counts can belong to a light body of the table, which does not show how a tail falls.
         - A few rows with the largest possible norm. The guarantee hides them from every release.
@@ -310,17 +323,19 @@ class NormHistogram:
             return 0.0, 0.0
         if self._allows_any_tail:
             return math.inf, math.inf
-        counts, falls = self._plausible_tails
+        tail, group = self._tail, self._suspicious_counts(1.0)
+        likely = tail.log_likelihoods >= tail.log_likelihoods.max() - Z_95**2 / 2
 
         def largest(excess: Callable[[Array], Array]) -> float:
             def possible(squares: Matrix) -> Matrix:
                 return excess(squares) * (squares <= longest**2)
 
-            mean, _ = self._excess_by_bin(possible, falls)
-            of_group, _ = self._excess_by_bin(possible, self._tail.detectable_falls)
-            losses = np.sum(counts * mean, axis=1)
+            mean, _ = self._excess_by_bin(possible, tail.falls)
+            sparse_mean, _ = self._excess_by_bin(possible, tail.sparse_falls)
+            of_group, _ = self._excess_by_bin(possible, tail.detectable_falls)
+            losses = tail.total(mean, sparse_mean)[likely]
             few = hidden_rows * float(excess(np.array(longest**2)))
-            return max(float(losses.max()), few, float(self._suspicious_counts @ of_group))
+            return max(float(losses.max()), few, float(group @ of_group))
 
         return largest(squared_norm_excess(radius)), largest(_norm_excess(radius))
 
@@ -354,7 +369,7 @@ class NormHistogram:
 
         """
         tail = self._tail
-        rows = np.append(0.0, np.cumsum(tail.detectable + tail.weights @ tail.undetectable))
+        rows = np.append(0.0, np.cumsum(tail.detectable + tail.expected))
         probabilities = (np.arange(count) + 0.5) / count
         return np.interp(probabilities * rows[-1], rows, np.append(0.0, self.upper_ends))
 
@@ -366,8 +381,7 @@ class NormHistogram:
 
         The variance has five parts:
 
-        - The spread of the candidate tails. The spread is large enough that a normal 95% interval
-          reaches the 97.5% quantile of the candidate tails.
+        - The spread of the tails. A normal 95% interval reaches the 97.5% quantile of the tails.
         - The square of the loss in the suspicious bins (`_suspicious_counts`).
         - The number of rows in the tail (Poisson distributed), and the positions of these rows.
         - The noise in the counts of detectable bins.
@@ -390,12 +404,14 @@ class NormHistogram:
         tail = self._tail
         seen, seen_sd = self._excess_by_bin(excess, tail.detectable_falls)
         mean, sd = self._excess_by_bin(excess, tail.falls)
-        candidates = np.sum(tail.undetectable * mean, axis=1)
-        median, upper = _weighted_quantiles(candidates, tail.weights, (0.5, float(ndtr(Z_95))))
-        spread = float((candidates - median) ** 2 @ tail.weights)
-        variance = max(spread, ((upper - median) / Z_95) ** 2)
-        variance += float(self._suspicious_counts @ seen) ** 2
-        variance += tail.weights @ np.sum(tail.undetectable * (mean**2 + sd**2), axis=1)
+        sparse_mean, sparse_sd = self._excess_by_bin(excess, tail.sparse_falls)
+        candidates = tail.total(mean, sparse_mean).ravel()
+        weights = tail.weights.ravel()
+        median, upper = _weighted_quantiles(candidates, weights, (0.5, float(ndtr(Z_95))))
+        variance = ((upper - median) / Z_95) ** 2
+        variance += float(self._suspicious_counts(SUSPICION_RATIO) @ seen) ** 2
+        squares = tail.total(mean**2 + sd**2, sparse_mean**2 + sparse_sd**2)
+        variance += float(squares.ravel() @ weights)
         variance += self.noise.standard_deviation**2 * np.sum(seen[: tail.detectable_bins] ** 2)
         variance += np.sum((tail.detectable * seen_sd) ** 2)
         estimate, deviation = float(seen @ tail.detectable) + median, math.sqrt(variance)
@@ -495,19 +511,57 @@ class NormHistogram:
 
     @cached_property
     def _tail(self) -> _Tail:
-        """Detectable counts, and candidate counts of the undetectable tail.
+        """Detectable counts, and the tails that can lie beyond them.
 
-        Every candidate tail has as many rows in the last detectable octave as the noisy counts.
-        The weight of a candidate depends on three comparisons with the noisy counts:
+        A tail consists of a candidate tail and a sparse tail. Its weight depends on the counts
+        beyond the last detectable octave, and on the comparisons of `_candidate_tails` and of
+        `_earlier_log_weights`.
+        """
+        last = self.detectable[0]
+        first = BINS_PER_OCTAVE * (last + 1) - self.missing_bins  # first undetectable bin
+        counts = np.array(self.counts, float)
+        candidates, falls, fit, earlier = self._candidate_tails(first)
+        sparse, sparse_falls, prior = self._sparse_tails(first)
+        likelihoods = np.tile(fit[:, None], len(sparse))
+        for at, candidate in enumerate(candidates[:, first:]):  # one by one to limit the memory
+            beyond = candidate + sparse[:, first:]
+            density = self._log_density(counts[first:] - beyond, self._count_variances(beyond))
+            likelihoods[at] += density.sum(axis=1)
+        log_weights = likelihoods + earlier[:, None] + np.log(prior)
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        expected = weights.sum(axis=1) @ candidates + weights.sum(axis=0) @ sparse
+        detectable = np.maximum(counts, 0.0)
+        detectable[first:] = 0.0
+        seen = (detectable, self._detectable_falls(first, expected), first)
+        return _Tail(*seen, candidates, falls, sparse, sparse_falls, weights, likelihoods, expected)
 
-        - The counts beyond the last detectable octave.
-        - The two counts within the last detectable octave. This comparison is skipped if the last
-          octave is the fullest one, or if the second count is not the smaller one.
-        - The ratios of the last detectable octaves (`_earlier_log_weights`).
+    def _candidate_tails(self, first: int) -> tuple[Matrix, Matrix, Vector, Vector]:
+        """Return the candidate tails, and compare them with the last detectable octaves.
+
+        Every candidate tail has as many rows in the last detectable octave as the noisy counts. It
+        is compared with the two counts within this octave. This comparison is skipped if the last
+        octave is the fullest one, or if the second count is not the smaller one.
+
+        Parameters
+        ----------
+        first : int
+            Position of the first undetectable bin.
+
+        Returns
+        -------
+        counts, falls : ndarray, shape (h, m)
+            Counts of the undetectable bins, and falls of the density within them.
+
+        fit : ndarray, shape (h,)
+            Log likelihood of the last detectable octave, up to a constant.
+
+        earlier : ndarray, shape (h,)
+            Logarithms of the weights of the octaves before it (`_earlier_log_weights`).
+
         """
         (octaves, _), (last, peak, _) = self.octaves, self.detectable
         counts, variance = np.array(self.counts, float), self.noise.standard_deviation**2
-        first = BINS_PER_OCTAVE * (last + 1) - self.missing_bins  # first undetectable bin
         powers, falls = (
             grid.ravel() for grid in np.meshgrid(TAIL_POWERS, TAIL_FALLS, indexing="ij")
         )
@@ -521,58 +575,73 @@ class NormHistogram:
             model_sd = TAIL_MODEL_RELATIVE_SD * rows.min(axis=1)
             fit -= 0.5 * apart**2 / (variance / 2 + model_sd**2)
         steps = falls[:, None] * growth[:, None] ** np.arange(len(counts) - first)
-        beyond = rows[:, :1] * np.exp(-np.cumsum(steps, axis=1))
-        fit += self._log_density(counts[first:] - beyond, self._count_variances(beyond)).sum(axis=1)
-        log_weights = fit + self._earlier_log_weights(before)
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
-        undetectable, within = np.zeros((2, len(falls), len(counts)))
-        undetectable[:, first:], within[:, first:] = beyond, steps * np.sqrt(growth)[:, None]
-        detectable = np.maximum(counts, 0.0)
-        detectable[first:] = 0.0
-        seen_falls = self._detectable_falls(first, weights @ undetectable)
-        return _Tail(detectable, seen_falls, first, undetectable, within, weights, fit)
+        beyond, within = np.zeros((2, len(falls), len(counts)))
+        beyond[:, first:] = rows[:, :1] * np.exp(-np.cumsum(steps, axis=1))
+        within[:, first:] = steps * np.sqrt(growth)[:, None]
+        return beyond, within, fit, self._earlier_log_weights(before)
 
-    @cached_property
-    def _plausible_tails(self) -> tuple[Matrix, Matrix]:
-        """Counts and falls of the candidate tails and sparse tails that the counts do not reject.
+    def _sparse_tails(self, first: int) -> tuple[Matrix, Matrix, Vector]:
+        """Return the sparse tails, of which the first one is empty.
 
-        Both arrays have the shape (h, m).
+        Parameters
+        ----------
+        first : int
+            Position of the first undetectable bin.
+
+        Returns
+        -------
+        counts, falls : ndarray, shape (s, m)
+            Counts of the undetectable bins, and falls of the density within them.
+
+        prior : ndarray, shape (s,)
+            Prior probabilities.
+
         """
-        tail, counts = self._tail, np.array(self.counts, float)
-        first = tail.detectable_bins
+        counts = np.array(self.counts, float)
         body = max(float(counts[:first][-BINS_PER_OCTAVE:].mean()), 0.0)
-        shares, falls = (
+        bins = np.arange(len(counts) - first)
+        shares, falls, ends = (
             grid.ravel()[:, None]
-            for grid in np.meshgrid(SPARSE_TAIL_SHARES, SPARSE_TAIL_FALLS, indexing="ij")
+            for grid in np.meshgrid(SPARSE_TAIL_SHARES, SPARSE_TAIL_FALLS, bins, indexing="ij")
         )
-        sparse = np.zeros((len(shares), len(counts)))
-        beyond = shares * body * np.exp(-falls * np.arange(len(counts) - first))
-        sparse[:, first:] = beyond
-        density = self._log_density(counts[first:] - beyond, self._count_variances(beyond))
-        fits = np.append(tail.log_likelihoods, density.sum(axis=1))
-        likely = fits >= fits.max() - Z_95**2 / 2
-        every = np.vstack([tail.falls, np.repeat(falls, len(counts), axis=1)])
-        return np.vstack([tail.undetectable, sparse])[likely], every[likely]
+        sparse, within = np.zeros((2, 1 + len(shares), len(counts)))
+        sparse[1:, first:] = shares * body * np.exp(-falls * bins) * (bins <= ends)
+        within[1:] = falls
+        prior = np.exp(-SPARSE_TAIL_DECAY * ends[:, 0])
+        prior *= SPARSE_TAIL_PROBABILITY / max(prior.sum(), 1.0)
+        return sparse, within, np.append(1 - prior.sum(), prior)
 
-    @cached_property
-    def _suspicious_counts(self) -> Vector:
-        """Counts of undetectable bins beyond the expected counts of the tail, shape (m,).
+    def _suspicious_counts(self, ratio: float) -> Vector:
+        """Return the counts of undetectable bins beyond the expected counts of the tail.
 
         A bin is suspicious if noise alone rarely explains this difference, or the sum of this
-        difference and a neighbouring one. The comparison counts the errors of the expected counts
-        as noise. The other bins have 0. Suspicious counts stand for a separate group of rows, which
-        is in no candidate tail. They are too uncertain for the estimate of the loss.
+        difference and the next one. The comparison counts the errors of the expected counts as
+        noise. Suspicious counts stand for a separate group of rows, which is in no tail. They are
+        too uncertain for the estimate of the loss.
+
+        Parameters
+        ----------
+        ratio : float
+            Ratio of the probabilities of a false alarm in neighbouring bins. The first undetectable
+            bin has `FALSE_ALARM_SUSPICIOUS`.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Counts; 0 for the bins that are not suspicious.
+
         """
         tail = self._tail
-        expected = tail.weights @ tail.undetectable
-        beyond = np.array(self.counts, float) - expected
+        beyond = np.array(self.counts, float) - tail.expected
         beyond[: tail.detectable_bins] = 0.0
-        scaled = beyond * self.noise.standard_deviation / np.sqrt(self._count_variances(expected))
-        suspicious = scaled > self.noise.upper_quantile(FALSE_ALARM_SUSPICIOUS)
-        pairs = scaled[:-1] + scaled[1:] > self._octave_quantile(FALSE_ALARM_SUSPICIOUS)
-        suspicious[:-1] |= pairs
-        suspicious[1:] |= pairs
+        sds = np.sqrt(self._count_variances(tail.expected))
+        scaled = beyond * self.noise.standard_deviation / sds
+        suspicious = np.zeros(len(beyond), np.bool_)
+        for at in range(tail.detectable_bins, len(beyond)):
+            alarm = FALSE_ALARM_SUSPICIOUS * ratio ** (at - tail.detectable_bins)
+            suspicious[at] |= scaled[at] > self.noise.upper_quantile(alarm)
+            if scaled[at : at + 2].sum() > self._octave_quantile(alarm):
+                suspicious[at : at + 2] = True
         return np.where(suspicious, np.maximum(beyond, 0.0), 0.0)
 
     def _count_variances(self, expected: Array) -> Array:
@@ -665,11 +734,20 @@ class _Tail(NamedTuple):
     falls : ndarray, shape (h, m)
         Falls of the density within the other bins under each candidate tail.
 
-    weights : ndarray, shape (h,)
-        Weight of each candidate tail. The weights sum to 1.
+    sparse : ndarray, shape (s, m)
+        Counts of the other bins that each of s sparse tails adds. The first sparse tail is empty.
 
-    log_likelihoods : ndarray, shape (h,)
-        Log likelihood of each candidate tail without the earlier octaves, up to a constant.
+    sparse_falls : ndarray, shape (s, m)
+        Falls of the density within the other bins under each sparse tail.
+
+    weights : ndarray, shape (h, s)
+        Weight of each candidate tail with each sparse tail. The weights sum to 1.
+
+    log_likelihoods : ndarray, shape (h, s)
+        Log likelihoods of these tails without the earlier octaves, up to a constant.
+
+    expected : ndarray, shape (m,)
+        Expected counts of the other bins.
 
     """
 
@@ -678,8 +756,26 @@ class _Tail(NamedTuple):
     detectable_bins: int
     undetectable: Matrix
     falls: Matrix
-    weights: Vector
-    log_likelihoods: Vector
+    sparse: Matrix
+    sparse_falls: Matrix
+    weights: Matrix
+    log_likelihoods: Matrix
+    expected: Vector
+
+    def total(self, of_candidate: Matrix, of_sparse: Matrix) -> Matrix:
+        """Return sums over the rows beyond the detectable bins, shape (h, s).
+
+        Parameters
+        ----------
+        of_candidate : ndarray, shape (h, m)
+            Mean of a figure over the rows of each bin, under each candidate tail.
+
+        of_sparse : ndarray, shape (s, m)
+            Mean of the figure over the rows of each bin, under each sparse tail.
+
+        """
+        of_smooth = np.sum(self.undetectable * of_candidate, axis=1)
+        return np.asarray(of_smooth[:, None] + np.sum(self.sparse * of_sparse, axis=1))
 
 
 def _counts_before(falls: Vector, growth: Vector) -> Matrix:
