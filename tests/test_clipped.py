@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.special import ndtri
 
 import dpcov
-from dpcov.estimate import errors
+from dpcov.analysis import intervals
+from dpcov.estimate import Estimate, errors
 from dpcov.estimate.errors import ClippingErrors
 from dpcov.published.clipping import (
     COLUMN_LOSS_RELATIVE_SD,
@@ -130,6 +133,13 @@ def along(release: dpcov.Release) -> np.ndarray:
     return np.stack([image / np.linalg.norm(image) for image in images.T], axis=1)
 
 
+def squared_size(release: dpcov.Release) -> float:
+    """Return the root mean square of the lost squared norm."""
+    assert release.lengths is not None
+    loss = release.lengths.squared_norm_loss(release.lattice.radius)
+    return math.hypot(loss.estimate, loss.standard_deviation)
+
+
 @pytest.mark.parametrize("intercept", [0.3, 0.0])
 def test_draws_have_the_law_of_shares_of_columns(
     intercept: float, monkeypatch: pytest.MonkeyPatch
@@ -137,10 +147,8 @@ def test_draws_have_the_law_of_shares_of_columns(
     monkeypatch.setattr(errors, "AXIS_LOSS_FRACTION", 0.0)
     made, draws = released(intercept), _drawn.__wrapped__(intercept)
     assert made.lengths is not None
-    lost, squared = (
-        of(made.lattice.radius).root_mean_square
-        for of in (made.lengths.norm_loss, made.lengths.squared_norm_loss)
-    )
+    of_norms = made.lengths.norm_loss(made.lattice.radius)
+    lost, squared = math.hypot(of_norms.estimate, of_norms.upper), squared_size(made)
     columns = along(made)
     assert draws.shape[1:] == (P + (intercept > 0),) * 2
     assert draws == pytest.approx(draws.swapaxes(1, 2), abs=1e-9 * squared)
@@ -164,7 +172,7 @@ def test_draws_have_the_law_of_shares_of_principal_axes(monkeypatch: pytest.Monk
     monkeypatch.setattr(errors, "AXIS_LOSS_FRACTION", 1.0)
     made, draws = released(), _drawn.__wrapped__(0.3)[:, :P, :P]
     assert made.lengths is not None
-    squared = made.lengths.squared_norm_loss(made.lattice.radius).root_mean_square
+    squared = squared_size(made)
     values, axes = np.linalg.eigh(about_mean(moment(made)))
     own = axes.T @ draws @ axes
     shares = np.diagonal(own, axis1=1, axis2=2)
@@ -297,3 +305,44 @@ def test_simulated_rows_lose_at_most_the_estimated_loss() -> None:
     assert 0 < clip.simulated_squared_norm <= clip.squared_norm.estimate
     assert np.trace(clip.expected()) == pytest.approx(clip.squared_norm.estimate)
     assert ClippingBias(changed(made, lengths=None), whole).simulated_squared_norm == 0
+
+
+class _Negated(intervals.Variances):
+    """Variances with the opposite sign, which clipping makes too large."""
+
+    def values(self, release: dpcov.Release, matrices: np.ndarray) -> np.ndarray:
+        return -super().values(release, matrices)
+
+    def limits(self, release: dpcov.Release) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+
+def test_an_interval_is_longer_on_the_side_of_a_larger_loss() -> None:
+    """Along the shape of the moment, a unit of loss adds the shape to the second moment.
+
+    Control: without the norm histogram, both sides are equal.
+    """
+    made, statistics = released(), [intervals.Variances(), _Negated()]
+    assert made.lengths is not None
+    loss = made.lengths.squared_norm_loss(made.lattice.radius)
+    assert loss.lower < loss.standard_deviation < loss.upper
+    estimate = Estimate.of(made)
+    shape = np.zeros((P + 1, P + 1))
+    shape[:P, :P] = about_mean(made.mapped(estimate.center))
+    added = made.unmapped(shape / np.trace(shape))
+    before, after = (
+        np.diag(about_mean(whole)) / whole[-1, -1] * (made.intercept() * made.scales) ** 2
+        for whole in (estimate.center, estimate.center + added)
+    )
+    own, negated = intervals.stated(made, statistics, False, np.random.default_rng(1))
+    excess = (np.square((loss.lower, loss.upper)) - loss.standard_deviation**2)[:, None]
+    assert own.asymmetry == pytest.approx((after - before) ** 2 * excess, rel=1e-4)
+    assert negated.asymmetry == pytest.approx(own.asymmetry[::-1], rel=1e-4)
+    low, high, _ = own.interval(0.95)
+    assert np.all(high - own.values > 1.1 * (own.values - low))
+    reach = ndtri(0.975) * np.sqrt(own.deviations**2 + own.asymmetry)
+    assert np.array([own.values - low, high - own.values]) == pytest.approx(reach)
+    plain = changed(made, lengths=None)
+    (without,) = intervals.stated(plain, statistics[:1], False, np.random.default_rng(1))
+    low, high, _ = without.interval(0.95)
+    assert high - without.values == pytest.approx(without.values - low)

@@ -57,7 +57,8 @@ def test_covariances_of_different_rows_have_an_answer(features, gap, relation, r
     assert np.all(fit.standard_errors[1:] < 1.0)  # the width that it needs, and no more
     found = dpcov.intervals(made, dpcov.analysis.intervals.coefficients("x0"), sampling=False)
     middle = (found.low + found.high) / 2
-    assert np.allclose(middle, fit.coefficients)  # both are about the same estimate
+    # Both belong to the same estimate. An interval is a little longer on one side.
+    assert np.all(np.abs(middle - fit.coefficients) < 0.05 * (found.high - found.low))
 
 
 @pytest.mark.parametrize(("features", "gap", "relation", "rows", "epsilon"), REFUSED_BEFORE)

@@ -15,7 +15,8 @@ always uses 95%, even if other intervals have a different level.
 **Statistics.** A `Statistic` computes its figures from many second moments at once, for simulation.
 
 **Intervals.** Simulated errors of the second moment have first-order effects on a statistic. Their
-root mean squares are its standard deviations, which give the intervals.
+root mean squares are its standard deviations, which give the intervals. If rows were clipped, the
+two ends of an interval can have different distances from the figure (`Errors.asymmetry`).
 """
 
 from __future__ import annotations
@@ -1352,11 +1353,16 @@ def stated(
     blind = estimate.hides_norms
     truths = estimate.errors(sampling=sampling, generator=draws, draws=INTERVAL_DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
-    for batch in truths.effects([partial(one.values, release) for one in statistics]):
+    functions = [partial(one.values, release) for one in statistics]
+    for batch in truths.effects(functions):
         for slopes, effects in zip(found, batch, strict=True):
             slopes.add(*effects)
     tails = _tail_effects(release, statistics, truths.center)
-    return [one.stated(tail, blind=blind) for one, tail in zip(found, tails, strict=True)]
+    skewed = truths.asymmetry(functions)
+    return [
+        one.stated(tail, asymmetry, blind=blind)
+        for one, tail, asymmetry in zip(found, tails, skewed, strict=True)
+    ]
 
 
 def _tail_effects(
@@ -1497,6 +1503,10 @@ class Stated:
     negligible : ndarray, shape (k,), or float
         Changes that need no mark: 5% of the figure, or the error of a mean by sampling.
 
+    asymmetry : ndarray, shape (2, k), or float
+        Squares of the standard deviations for the lower and the upper ends of intervals, minus
+        the squares of `deviations` (`Errors.asymmetry`).
+
     """
 
     values: Array
@@ -1508,30 +1518,40 @@ class Stated:
     possible: tuple[Array, Array] | None = None
     tail: Array | float = 0.0
     negligible: Array | float = 0.0
+    asymmetry: Array | float = 0.0
+
+    def _sides(self, deviations: Array) -> Array:
+        """Return the standard deviations for the lower and the upper ends, shape (2, k)."""
+        return np.sqrt(np.maximum(deviations**2 + self.asymmetry * np.ones((2, 1)), 0.0))
 
     @property
     def depends_on_tail(self) -> Booleans:
         """True for each figure that a hidden tail can put outside its 95% interval, shape (k,)."""
-        least = np.maximum(Z_95 * self.deviations, self.negligible)
+        least = np.maximum(Z_95 * self._sides(self.deviations).max(axis=0), self.negligible)
         return np.asarray(self.tail > least, np.bool_)
 
     @property
     def below_noise(self) -> Booleans:
         """True for each figure below the noise level, shape (k,)."""
-        return below_noise(self.values, self.of_noise)
+        return self._is_hidden_by(self.of_noise)
 
     @property
     def hidden(self) -> Booleans:
         """True for each figure that the noise without the limits of the prior hides, shape (k,)."""
-        return below_noise(self.values, self.of_noise if self.unlimited is None else self.unlimited)
+        return self._is_hidden_by(self.of_noise if self.unlimited is None else self.unlimited)
+
+    def _is_hidden_by(self, noise: Array) -> Booleans:
+        """Return True if the 95% interval for errors with these deviations contains 0."""
+        lower, upper = Z_95 * self._sides(noise)
+        return contains_zero(self.values - lower, self.values + upper)
 
     def interval(self, level: float) -> tuple[Array, Array, Booleans]:
         """Return the ends of the intervals, and whether to trust them."""
         least, largest = self.limits
-        reach = scipy.special.ndtri((1 + level) / 2) * self.deviations
-        unknown = np.isnan(reach) | np.isnan(self.values)
-        low = np.where(unknown, least, np.clip(self.values - reach, least, largest))
-        high = np.where(unknown, largest, np.clip(self.values + reach, least, largest))
+        lower, upper = scipy.special.ndtri((1 + level) / 2) * self._sides(self.deviations)
+        unknown = np.isnan(lower) | np.isnan(upper) | np.isnan(self.values)
+        low = np.where(unknown, least, np.clip(self.values - lower, least, largest))
+        high = np.where(unknown, largest, np.clip(self.values + upper, least, largest))
         return low, high, self.trusted
 
     def informative(
@@ -1591,7 +1611,9 @@ class _Slopes:
         self._whole += np.sum((whole + sampling) ** 2, axis=0)
         self._count += len(noise)
 
-    def stated(self, tail: Array | float = 0.0, *, blind: bool) -> Stated:
+    def stated(
+        self, tail: Array | float = 0.0, asymmetry: Array | float = 0.0, *, blind: bool
+    ) -> Stated:
         """Return the statistic with its errors. They are not trusted if nothing shows the norms."""
         sums = (self._squares, self._whole, self._noise)
         deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
@@ -1607,7 +1629,7 @@ class _Slopes:
             negligible = own(self._release, self._center)
         return Stated(
             self._values, deviations, of_noise, trusted, limits, unlimited, possible, tail,
-            negligible,
+            negligible, asymmetry,
         )  # fmt: skip
 
 

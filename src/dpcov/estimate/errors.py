@@ -24,9 +24,11 @@ directions below the noise level. Stein's estimate gives its total squared error
 **Clipping.** `published.clipping` estimates the loss. Simulated rows explain a part of it. The rest
 has the shape of the moment. The true loss can differ from the estimate:
 
+- T2, the total lost squared norm, can be much larger than its estimate, but hardly smaller. The two
+  ends of an interval have different standard deviations (`Errors.asymmetry`).
 - Along a single column or a principal axis, the rest can be larger or smaller than its fraction of
-  T2, the total lost squared norm. `COLUMN_LOSS_RELATIVE_SD` sets the size of these differences, and
-  `AXIS_LOSS_FRACTION` divides them between columns and axes.
+  T2. `COLUMN_LOSS_RELATIVE_SD` sets the size of these differences, and `AXIS_LOSS_FRACTION` divides
+  them between columns and axes.
 - All of the rest of T1, the total lost norm, can lie on one side of a mean, which shifts the mean.
 - The part of simulated rows has an error too, which `SIMULATED_LOSS_RELATIVE_SD` sets.
 
@@ -65,7 +67,6 @@ if TYPE_CHECKING:
     from dpcov.core.samplers import MatrixLaw
     from dpcov.denoise.structure import Structure
     from dpcov.published.clipping import ClippingBias
-    from dpcov.published.norm_histogram import ClippingLoss
     from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
@@ -247,6 +248,30 @@ class Errors:
         if self.directions is None:
             return whole, whole
         return self._encoded(self.directions.kept(noise) - more) + rounding, whole
+
+    def asymmetry(self, functions: Sequence[Callable[[Array], Array]]) -> list[Array | float]:
+        """Return how the ends of intervals differ from the errors of several functions.
+
+        The distribution of the total loss by clipping is skewed (`norm_histogram.ClippingLoss`).
+
+        Parameters
+        ----------
+        functions : sequence of callable
+            Functions from b second moments, shape (b, d, d), to statistics, shape (b, k).
+
+        Returns
+        -------
+        list of ndarray, shape (2, k), or float
+            Squares of the standard deviations for the lower and the upper ends of intervals, minus
+            the mean squares of the errors. 0 if no row was clipped.
+
+        """
+        direction, excess = self.clip.total_asymmetry()
+        if not excess.any():
+            return [0.0 for _ in functions]
+        errors, ends = self._encoded(direction)[None], excess[:, None]
+        slopes = [first_order(one, self.center, errors)[0] for one in functions]
+        return [np.asarray(one**2 * np.where(one < 0, ends[::-1], ends)) for one in slopes]
 
     def _encoded(self, errors: Array) -> Array:
         """Convert errors of transformed rows to encoded rows."""
@@ -469,11 +494,16 @@ class ClippingErrors:
         self._p, self._d = release.lattice.features, release.lattice.dimension
         self._is_estimated = release.lengths is not None
         self._intercept = release.lattice.intercept_size
-        self._shape, self._deviation = clip.shape, clip.squared_norm.standard_deviation
+        self._shape = clip.shape
+        self._squared_norm, norm = clip.squared_norm, clip.norm
         self._size = _unexplained(
-            clip.squared_norm, clip.simulated_squared_norm, COLUMN_LOSS_RELATIVE_SD
+            self._squared_norm.estimate,
+            self._squared_norm.standard_deviation,
+            clip.simulated_squared_norm,
+            COLUMN_LOSS_RELATIVE_SD,
         )
-        self._norm = _unexplained(clip.norm, clip.simulated_norm, 1.0)
+        # The sign of a lost sum is unknown, so the longer side of its interval counts.
+        self._norm = _unexplained(norm.estimate, norm.upper, clip.simulated_norm, 1.0)
         # unit vectors of the table's columns among the transformed features, shape (p, p)
         self._columns = np.eye(self._p)
         if release.linear_map is not None:
@@ -484,6 +514,23 @@ class ClippingErrors:
         # columns and principal axes, shape (p, 2 p), with the deviations of their losses
         self._along = np.column_stack([self._columns, axes])
         self._deviations = self._size * np.sqrt(fractions)
+
+    def total_asymmetry(self) -> tuple[Matrix, Vector]:
+        """Return how the ends of an interval for the total loss differ from its error.
+
+        Returns
+        -------
+        direction : ndarray, shape (d, d)
+            What a unit of lost squared norm adds to the second moment of the transformed rows.
+
+        excess : ndarray, shape (2,)
+            Squares of the standard deviations for the lower and the upper end, minus the square of
+            the standard deviation.
+
+        """
+        loss, direction = self._squared_norm, np.zeros((self._d, self._d))
+        direction[: self._p, : self._p] = self._shape
+        return direction, np.square((loss.lower, loss.upper)) - loss.standard_deviation**2
 
     def draw_total_error(self, generator: np.random.Generator) -> Matrix:
         """Draw the difference between the true total loss and its estimate.
@@ -501,7 +548,7 @@ class ClippingErrors:
         """
         loss = np.zeros((self._d, self._d))
         if self._is_estimated:
-            squared = self._deviation * generator.standard_normal()
+            squared = self._squared_norm.standard_deviation * generator.standard_normal()
             loss[: self._p, : self._p] = squared * self._shape
         return loss
 
@@ -557,13 +604,18 @@ class ClippingErrors:
         return np.asarray(squares * self._deviations**2 @ squares.T)
 
 
-def _unexplained(loss: ClippingLoss, simulated: float, relative_sd: float) -> float:
+def _unexplained(
+    estimate: float, standard_deviation: float, simulated: float, relative_sd: float
+) -> float:
     """Return the standard deviation of a loss that simulated rows do not explain.
 
     Parameters
     ----------
-    loss : ClippingLoss
+    estimate : float
         Estimated loss.
+
+    standard_deviation : float
+        Standard deviation of the estimate, in the same units.
 
     simulated : float
         Part of the estimate that simulated rows lose too.
@@ -577,7 +629,7 @@ def _unexplained(loss: ClippingLoss, simulated: float, relative_sd: float) -> fl
         Standard deviation in the units of the loss.
 
     """
-    other = math.hypot(loss.estimate - simulated, loss.standard_deviation)
+    other = math.hypot(estimate - simulated, standard_deviation)
     return math.hypot(relative_sd * other, SIMULATED_LOSS_RELATIVE_SD * simulated)
 
 

@@ -49,6 +49,9 @@ RULE_TAIL_QUANTILE = 0.25
 # Relative distance of a true octave count from a candidate tail, as a standard deviation.
 # Source: tuned.
 RULE_TAIL_MODEL_RELATIVE_SD = 0.5
+# Standard deviation of the loss along one of p columns, as the rule assumes it, in units of
+# T2 / sqrt(p) (`published.clipping`). Source: tuned.
+RULE_COLUMN_LOSS_RELATIVE_SD = 0.4
 
 
 def squared_norm_losses(histogram: NormHistogram, radii: Vector) -> Vector:

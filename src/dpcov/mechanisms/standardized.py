@@ -19,9 +19,8 @@ from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
-from dpcov.mechanisms.radius_losses import squared_norm_losses
+from dpcov.mechanisms.radius_losses import RULE_COLUMN_LOSS_RELATIVE_SD, squared_norm_losses
 from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
-from dpcov.published.clipping import COLUMN_LOSS_RELATIVE_SD
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
 from dpcov.published.norm_histogram import (
@@ -492,7 +491,8 @@ def best_radius(lengths: NormHistogram, law: MatrixLaw, lattice: Lattice, weight
     steps = np.arange(RADII_PER_DOUBLING * len(lengths.upper_ends) / BINS_PER_OCTAVE)
     squares = lengths.upper_ends[-1] * 2.0 ** (-steps / RADII_PER_DOUBLING)
     taken = squared_norm_losses(lengths, np.sqrt(squares))
-    errors = np.hypot(noise * squares, weight * COLUMN_LOSS_RELATIVE_SD * taken / lattice.features)
+    of_loss = weight * RULE_COLUMN_LOSS_RELATIVE_SD * taken / lattice.features
+    errors = np.hypot(noise * squares, of_loss)
     return math.sqrt(squares[np.argmin(errors)])
 
 

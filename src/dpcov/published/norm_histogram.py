@@ -115,7 +115,7 @@ SPARSE_TAIL_FALLS = np.array([0.0, 0.2, 0.5])
 # quantile of the tails, and change no stated error (`NormHistogram._loss`). Noise can resemble a
 # sparse tail. With a larger probability, stated errors of light tails therefore become too large
 # (`make bench NAME=error_covariance`).
-SPARSE_TAIL_PROBABILITY = 0.025
+SPARSE_TAIL_PROBABILITY = 0.01
 # Decay of the prior probability of the end, from bin to bin, dimensionless. Source: as for shares.
 # Without a decay, slightly more intervals contain the loss, and stated errors are larger.
 SPARSE_TAIL_DECAY = 0.1
@@ -172,23 +172,27 @@ def bin_upper_ends(typical_norm: float, norm_bound: float) -> Vector:
 class ClippingLoss(NamedTuple):
     """Estimate of what clipping removes from a sum over rows.
 
+    The distribution of the true loss is skewed: a long tail can lose much more than the estimate,
+    and no tail loses less than nothing. A 95% interval therefore has two standard deviations. It
+    reaches from ``estimate - 1.96 * lower`` to ``estimate + 1.96 * upper``.
+
     Attributes
     ----------
     estimate : float
         Estimated loss, in the units of the sum.
 
     standard_deviation : float
-        Standard deviation of the estimate, in the same units.
+        Root mean square error of the estimate, in the same units.
+
+    lower, upper : float
+        Standard deviations for the lower and the upper end of an interval, in the same units.
 
     """
 
-    estimate: float
-    standard_deviation: float
-
-    @property
-    def root_mean_square(self) -> float:
-        """Root mean square of the loss, in the units of the sum."""
-        return math.hypot(self.estimate, self.standard_deviation)
+    estimate: float = 0.0
+    standard_deviation: float = 0.0
+    lower: float = 0.0
+    upper: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -381,14 +385,16 @@ class NormHistogram:
 
         The variance has five parts:
 
-        - The spread of the tails. A normal 95% interval reaches the 97.5% quantile of the tails.
+        - The spread of the tails. The variance is the mean square distance from the median, where
+          tails outside the central 95% count as its ends. The lower and the upper end of an
+          interval reach the 2.5% and the 97.5% quantile.
         - The square of the loss in the suspicious bins (`_suspicious_counts`).
         - The number of rows in the tail (Poisson distributed), and the positions of these rows.
         - The noise in the counts of detectable bins.
         - The positions of the detectable rows within their bins.
 
         If the noise hides all rows, the estimate becomes 0. The former estimate then adds to the
-        standard deviation (as the root of the sum of squares).
+        standard deviations (as the root of the sum of squares).
 
         Parameters
         ----------
@@ -407,17 +413,20 @@ class NormHistogram:
         sparse_mean, sparse_sd = self._excess_by_bin(excess, tail.sparse_falls)
         candidates = tail.total(mean, sparse_mean).ravel()
         weights = tail.weights.ravel()
-        median, upper = _weighted_quantiles(candidates, weights, (0.5, float(ndtr(Z_95))))
-        variance = ((upper - median) / Z_95) ** 2
-        variance += float(self._suspicious_counts(SUSPICION_RATIO) @ seen) ** 2
+        ends = (0.5, float(ndtr(-Z_95)), float(ndtr(Z_95)))
+        median, lowest, highest = _weighted_quantiles(candidates, weights, ends)
+        variance = float(self._suspicious_counts(SUSPICION_RATIO) @ seen) ** 2
         squares = tail.total(mean**2 + sd**2, sparse_mean**2 + sparse_sd**2)
         variance += float(squares.ravel() @ weights)
         variance += self.noise.standard_deviation**2 * np.sum(seen[: tail.detectable_bins] ** 2)
         variance += np.sum((tail.detectable * seen_sd) ** 2)
-        estimate, deviation = float(seen @ tail.detectable) + median, math.sqrt(variance)
+        estimate = float(seen @ tail.detectable) + median
+        spread = math.sqrt(weights @ (np.clip(candidates, lowest, highest) - median) ** 2)
+        of_tails = np.array([spread, (median - lowest) / Z_95, (highest - median) / Z_95])
+        deviations = np.sqrt(of_tails**2 + variance)
         if self.below_noise_level:
-            return ClippingLoss(0.0, math.hypot(estimate, deviation))
-        return ClippingLoss(estimate, deviation)
+            return ClippingLoss(0.0, *np.hypot(estimate, deviations).tolist())
+        return ClippingLoss(estimate, *deviations.tolist())
 
     def _excess_by_bin(
         self, excess: Callable[[Matrix], Matrix], falls: Array
