@@ -2,9 +2,10 @@
 
 `make figures` copies `results/*.json` to `docs/results/` (the snapshots). It then renders the
 snapshots in `FIGURES` as tables in the pages, between the markers `<!-- NAME -->` and
-`<!-- /NAME -->`. With names as arguments, it does so for these names only. The name `papers` copies
-the results of `make reproduce-controls` and counts the results of `make reproduce-seeds`; the site
-generates the pages of the papers from them.
+`<!-- /NAME -->`. It leaves out a result that is older than its snapshot. With names as arguments,
+it copies and renders these names only, whatever their age. The name `papers` copies the results of
+`make reproduce-controls` and counts the results of `make reproduce-seeds`; the site generates the
+pages of the papers from them.
 """
 
 from __future__ import annotations
@@ -239,9 +240,20 @@ def main(names: list[str]) -> None:
     kept = dict.fromkeys([*FIGURES, *(path.stem for path in sorted(SNAPSHOTS.glob("*.json")))])
     for name in [name for name in names if name != "papers"] if names else kept:
         for measured in (ROOT / "results").glob(f"{name}.*"):
-            shutil.copy(measured, SNAPSHOTS)
+            if names or not _is_outdated(measured, SNAPSHOTS / measured.name):
+                shutil.copy(measured, SNAPSHOTS)
         if name in FIGURES:
             _render(name)
+
+
+def _is_outdated(measured: Path, snapshot: Path) -> bool:
+    """Return True, and say so, if a result is older than its snapshot and differs from it."""
+    if not snapshot.exists() or measured.stat().st_mtime >= snapshot.stat().st_mtime:
+        return False
+    outdated = measured.read_bytes() != snapshot.read_bytes()
+    if outdated:
+        print(f"results/{measured.name} is older than its snapshot and was not copied.")
+    return outdated
 
 
 def _render(name: str) -> None:

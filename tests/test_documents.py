@@ -1,5 +1,6 @@
 """The commands of the documents run as printed, and the figures are the measured ones."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -93,6 +94,31 @@ def test_the_changelog_keeps_the_form_of_keep_a_changelog():
     assert len(entries) > 50
     assert all(line.endswith(".") and len(line) <= 120 for line in entries)
     assert not re.search(r"^  \S", text, re.MULTILINE)  # an entry is one line
+
+
+def test_an_old_result_does_not_replace_a_newer_snapshot(tmp_path, monkeypatch, capsys):
+    """Control: a newer result does, and so does an old one that is asked for by its name."""
+    snapshots, results = tmp_path / "docs" / "results", tmp_path / "results"
+    snapshots.mkdir(parents=True)
+    results.mkdir()
+    snapshot, result = snapshots / "made_up.json", results / "made_up.json"
+    snapshot.write_text("newer")
+    result.write_text("older")
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "SNAPSHOTS", snapshots)
+    monkeypatch.setattr(figures, "FIGURES", {})
+    monkeypatch.setattr(figures, "papers", lambda: None)
+    os.utime(result, (0, 0))
+    figures.main([])
+    assert snapshot.read_text() == "newer"
+    assert "results/made_up.json is older than its snapshot" in capsys.readouterr().out
+    figures.main(["made_up"])
+    assert snapshot.read_text() == "older"
+    result.write_text("newest")
+    os.utime(snapshot, (0, 0))
+    figures.main([])
+    assert snapshot.read_text() == "newest"
+    assert not capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)
