@@ -1504,8 +1504,8 @@ class Stated:
         Changes that need no mark: 5% of the figure, or the error of a mean by sampling.
 
     asymmetry : ndarray, shape (2, k), or float
-        Squares of the standard deviations for the lower and the upper ends of intervals, minus
-        the squares of `deviations` (`Errors.asymmetry`).
+        What the lower and the upper end add to the variance of each figure, because the error by
+        clipping is not symmetric (`Errors.asymmetry`).
 
     """
 
@@ -1521,7 +1521,10 @@ class Stated:
     asymmetry: Array | float = 0.0
 
     def _sides(self, deviations: Array) -> Array:
-        """Return the standard deviations for the lower and the upper ends, shape (2, k)."""
+        """Return a standard deviation for each end of each interval, shape (2, k).
+
+        The lower ends come first.
+        """
         return np.sqrt(np.maximum(deviations**2 + self.asymmetry * np.ones((2, 1)), 0.0))
 
     @property
@@ -1541,7 +1544,7 @@ class Stated:
         return self._is_hidden_by(self.of_noise if self.unlimited is None else self.unlimited)
 
     def _is_hidden_by(self, noise: Array) -> Booleans:
-        """Return True if the 95% interval for errors with these deviations contains 0."""
+        """Return True if noise with these standard deviations hides whether a figure is 0."""
         lower, upper = Z_95 * self._sides(noise)
         return contains_zero(self.values - lower, self.values + upper)
 

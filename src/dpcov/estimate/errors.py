@@ -250,9 +250,10 @@ class Errors:
         return self._encoded(self.directions.kept(noise) - more) + rounding, whole
 
     def asymmetry(self, functions: Sequence[Callable[[Array], Array]]) -> list[Array | float]:
-        """Return how the ends of intervals differ from the errors of several functions.
+        """Return by how much the two ends of an interval are farther or nearer than its error.
 
-        The distribution of the total loss by clipping is skewed (`norm_histogram.ClippingLoss`).
+        Clipping can remove much more than estimated, but not less than nothing. The upper end of
+        the interval for a variance is therefore farther from the estimate than the lower end.
 
         Parameters
         ----------
@@ -262,8 +263,8 @@ class Errors:
         Returns
         -------
         list of ndarray, shape (2, k), or float
-            Squares of the standard deviations for the lower and the upper ends of intervals, minus
-            the mean squares of the errors. 0 if no row was clipped.
+            What the lower and the upper end add to the variance of each statistic. A negative
+            number brings an end nearer. 0 if no row was clipped.
 
         """
         direction, excess = self.clip.total_asymmetry()
@@ -494,7 +495,9 @@ class ClippingErrors:
         self._p, self._d = release.lattice.features, release.lattice.dimension
         self._is_estimated = release.lengths is not None
         self._intercept = release.lattice.intercept_size
-        self._shape = clip.shape
+        # change of the second moment, if the total loss grows by 1
+        self._direction = np.zeros((self._d, self._d))
+        self._direction[: self._p, : self._p] = clip.shape
         self._squared_norm, norm = clip.squared_norm, clip.norm
         self._size = _unexplained(
             self._squared_norm.estimate,
@@ -516,21 +519,20 @@ class ClippingErrors:
         self._deviations = self._size * np.sqrt(fractions)
 
     def total_asymmetry(self) -> tuple[Matrix, Vector]:
-        """Return how the ends of an interval for the total loss differ from its error.
+        """Return what the two ends of an interval add to the variance of the total loss.
 
         Returns
         -------
         direction : ndarray, shape (d, d)
-            What a unit of lost squared norm adds to the second moment of the transformed rows.
+            Change of the second moment of the transformed rows, if the total loss grows by 1.
 
         excess : ndarray, shape (2,)
-            Squares of the standard deviations for the lower and the upper end, minus the square of
-            the standard deviation.
+            What the lower and the upper end add to the variance. A negative number brings an end
+            nearer.
 
         """
-        loss, direction = self._squared_norm, np.zeros((self._d, self._d))
-        direction[: self._p, : self._p] = self._shape
-        return direction, np.square((loss.lower, loss.upper)) - loss.standard_deviation**2
+        loss = self._squared_norm
+        return self._direction, np.square((loss.lower, loss.upper)) - loss.standard_deviation**2
 
     def draw_total_error(self, generator: np.random.Generator) -> Matrix:
         """Draw the difference between the true total loss and its estimate.
@@ -546,11 +548,10 @@ class ClippingErrors:
             Difference, in the shape of the centered second moment. The sums lose nothing.
 
         """
-        loss = np.zeros((self._d, self._d))
-        if self._is_estimated:
-            squared = self._squared_norm.standard_deviation * generator.standard_normal()
-            loss[: self._p, : self._p] = squared * self._shape
-        return loss
+        if not self._is_estimated:
+            return np.zeros_like(self._direction)
+        squared = self._squared_norm.standard_deviation * generator.standard_normal()
+        return squared * self._direction
 
     def draw_shape_error(self, generator: np.random.Generator) -> Matrix:
         """Draw the difference between the entries of the true bias and of the estimated bias.

@@ -49,8 +49,9 @@ RULE_TAIL_QUANTILE = 0.25
 # Relative distance of a true octave count from a candidate tail, as a standard deviation.
 # Source: tuned.
 RULE_TAIL_MODEL_RELATIVE_SD = 0.5
-# Standard deviation of the loss along one of p columns, as the rule assumes it, in units of
-# T2 / sqrt(p) (`published.clipping`). Source: tuned.
+# Uncertainty of what clipping removes along one column, as the rule assumes it.
+# `COLUMN_LOSS_RELATIVE_SD` in `published.clipping` has the same unit. Readers repeat the rule, so
+# this number stays if the other one changes. Source: tuned.
 RULE_COLUMN_LOSS_RELATIVE_SD = 0.4
 
 

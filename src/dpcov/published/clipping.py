@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
     from dpcov.rows.schema import Schema
 
-# Standard deviation of the loss along one of p columns, in units of T2 / sqrt(p). Source: tuned on
-# 13 tables of the parts `tune` and `heavy` of benchmarks/tables.toml. With 0.4, fewer intervals for
-# covariances contain the true value. With 0.7, intervals for correlations are 15% wider.
+# Uncertainty of what clipping removed along one column, as a standard deviation. With p columns,
+# the unit is the total loss T2 divided by sqrt(p). Source: tuned on 13 tables of the parts `tune`
+# and `heavy` of benchmarks/tables.toml. With 0.4, fewer intervals for covariances contain the true
+# value. With 0.7, intervals for correlations are 15% wider.
 COLUMN_LOSS_RELATIVE_SD = 0.5
 # Standard deviation of the loss of simulated rows, as a fraction of their loss. Source: root mean
 # square error of variances where these rows explain half of the loss (`make bench NAME=clipping`).

@@ -385,9 +385,9 @@ class NormHistogram:
 
         The variance has five parts:
 
-        - The spread of the tails. The variance is the mean square distance from the median, where
-          tails outside the central 95% count as its ends. The lower and the upper end of an
-          interval reach the 2.5% and the 97.5% quantile.
+        - The spread of the tails: the mean square distance between their losses and the median. A
+          loss beyond the 2.5% or the 97.5% quantile counts as this quantile. The two ends of an
+          interval reach the two quantiles.
         - The square of the loss in the suspicious bins (`_suspicious_counts`).
         - The number of rows in the tail (Poisson distributed), and the positions of these rows.
         - The noise in the counts of detectable bins.
