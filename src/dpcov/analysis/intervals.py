@@ -36,6 +36,7 @@ from dpcov.analysis.estimable import (
     sufficient_divisors,
 )
 from dpcov.analysis.features import INTERCEPT_NAME, names_of, target_and_features
+from dpcov.analysis.hidden_tails import DependsOn, tail_effects
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.printable import listed
@@ -44,13 +45,13 @@ from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import MAX_FULL_ROWS, Cell, Row, Table
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.estimate import Estimate, dependent
-from dpcov.estimate.errors import MAX_BATCH_ENTRIES, Stack, first_order
+from dpcov.estimate.errors import Stack
 from dpcov.published import record
 from dpcov.published.norm_histogram import Z_95
 from dpcov.releases.dates import shown as shown_dates
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import AnyArray, Array, Booleans, Integers, Vector
+    from dpcov.core.arrays import AnyArray, Array, Booleans, Vector
     from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
@@ -115,8 +116,8 @@ ROUNDING_NOTE = (
 TAILED = "variances that depend on a hidden tail"  # name in `Record.memory`
 TAIL_TEXT = "depends on the tail"
 TAIL_NOTE = (
-    "No private release can show whether a few rows lie far from all others. Such rows in one "
-    f"column can put the figures that are marked '{TAIL_TEXT}' outside their intervals. "
+    "No private release can show whether a few rows lie far from all others. Such rows can put "
+    f"the figures that are marked '{TAIL_TEXT}' outside their intervals. "
     "for_clipped_rows=True gives intervals for the clipped rows, without this assumption."
 )
 
@@ -301,14 +302,14 @@ class Statistic(Protocol):
 class _Plain:
     """Statistic that is a vector and has no smallest or largest value.
 
-    `of_columns` is True if the means and variances of the columns determine the statistic. Only
-    such statistics are available from a release of sums.
+    `depends_on` says how many columns each figure depends on. A release of sums has statistics of
+    one column only.
 
     `names` and `dated` say how a table names the entries, and which of them it shows as dates.
     """
 
     __slots__ = ()
-    of_columns: ClassVar[bool] = False
+    depends_on: ClassVar[DependsOn] = "all columns"
 
     def names(self, release: Release) -> tuple[str, ...]:
         """Return the name of each entry, or of each row of a matrix."""
@@ -326,6 +327,11 @@ class _Plain:
 
     def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return values
+
+
+def _dependence(statistic: Statistic) -> DependsOn:
+    """Return how many columns each figure depends on. Statistics of users can depend on all."""
+    return getattr(statistic, "depends_on", "all columns")
 
 
 def _undefined(matrices: Array) -> Booleans:
@@ -358,7 +364,7 @@ class _Triangle(_OfFeatures):
 class Means(_OfFeatures):
     """Means in the units of the data."""
 
-    of_columns = True
+    depends_on = "one column"
 
     def dated(self, release: Release) -> tuple[str, ...]:
         return release.columns
@@ -381,7 +387,7 @@ class Means(_OfFeatures):
 class Variances(_OfFeatures):
     """Variances in the squared units of the data, with the divisor n."""
 
-    of_columns = True
+    depends_on = "one column"
 
     def values(self, release: Release, matrices: Array) -> Array:
         covariances = Stack.of(release, matrices).covariances
@@ -395,7 +401,7 @@ class Variances(_OfFeatures):
 class StandardDeviations(_Plain):
     """Standard deviations in the units of the data, with the divisor n."""
 
-    of_columns = True
+    depends_on = "one column"
 
     def values(self, release: Release, matrices: Array) -> Array:
         variances = Variances().values(release, matrices)
@@ -434,6 +440,8 @@ class Joined(_Plain):
 class Covariances(_Triangle):
     """Lower triangle of the covariances, in the units of the data, with the divisor n."""
 
+    depends_on = "two columns"
+
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
         covariances = Stack.of(release, matrices).covariances[:, rows, columns]
@@ -449,6 +457,8 @@ class Covariances(_Triangle):
 
 class Correlations(_Triangle):
     """Lower triangle of the correlations."""
+
+    depends_on = "two columns"
 
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
@@ -469,6 +479,7 @@ class OneCorrelation(_Plain):
 
     """
 
+    depends_on: ClassVar[DependsOn] = "two columns"
     first: int
     second: int
 
@@ -618,23 +629,46 @@ class Coefficients(_Plain):
         return np.column_stack([intercepts, slopes])
 
     def possible(self, release: Release, center: Array) -> tuple[Array, Array]:
-        """Return limits of the coefficients that follow from the estimate. The intercept has none.
+        """Return limits of the coefficients that follow from the estimate (`largest`)."""
+        ends = self.largest(release, center, np.eye(len(self.names(release))))
+        return -ends, ends
+
+    def largest(self, release: Release, center: Array, weights: Array) -> Array:
+        """Return the largest possible absolute values of linear combinations of the coefficients.
 
         With the covariance G of the features, least squares has b' G b of at most the variance v of
-        the target. Therefore b_j is at most sqrt(v (G^-1)_jj), of any sign. There are no limits if
-        the covariances are undefined.
+        the target. Therefore |w' b| is at most sqrt(v w' G^-1 w). There is no limit for the
+        intercept, or if the covariances are undefined.
+
+        Parameters
+        ----------
+        release : Release
+            Release of the fit.
+
+        center : ndarray, shape (d, d)
+            Second moment of the fit.
+
+        weights : ndarray, shape (m, k + 1)
+            Weights of the coefficients in each combination.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Largest values. Infinite if there is no limit.
+
         """
         to, at = target_and_features(
             release, self.target, self.features, reference=not self.penalties
         )
         moments = fit_moments(release, center[None], has_intercept=self.has_intercept)[0]
         used, scales = moments[np.ix_([to, *at], [to, *at])], release.scales
-        largest = np.full(len(at), np.inf)
+        largest, start = np.full(len(weights), np.inf), int(self.has_intercept)
         if np.isfinite(used).all():
-            inverse = np.diag(np.linalg.pinv(used[1:, 1:], hermitian=True))
-            largest = np.sqrt(np.maximum(used[0, 0] * inverse, 0.0)) * scales[to] / scales[at]
-        ends = np.concatenate([[np.inf], largest]) if self.has_intercept else largest
-        return -ends, ends
+            inverse = np.linalg.pinv(used[1:, 1:], hermitian=True)
+            encoded = weights[:, start:] * scales[to] / scales[at]
+            spread = np.einsum("mj,jk,mk->m", encoded, inverse, encoded)
+            largest = np.sqrt(np.maximum(used[0, 0] * spread, 0.0))
+        return np.where(weights[:, :start].any(axis=1), np.inf, largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1257,7 +1291,7 @@ def several_intervals(
     check("level", level, Probability, ReleaseError)
     draws = reading_generator(generator)
     asked = [statistic_named(statistic) for statistic in statistics]
-    if not all(getattr(one, "of_columns", False) for one in asked):
+    if any(_dependence(one) != "one column" for one in asked):
         record.refuse(release.reasons.matrix)
     notes = _said(release, level, for_clipped_rows)
     if for_clipped_rows:
@@ -1357,7 +1391,8 @@ def stated(
     for batch in truths.effects(functions):
         for slopes, effects in zip(found, batch, strict=True):
             slopes.add(*effects)
-    tails = _tail_effects(release, statistics, truths.center)
+    columns = [_dependence(one) for one in statistics]
+    tails = tail_effects(release, list(zip(functions, columns, strict=True)), truths.center)
     skewed = truths.asymmetry(functions)
     return [
         one.stated(tail, asymmetry, blind=blind)
@@ -1365,99 +1400,12 @@ def stated(
     ]
 
 
-def _tail_effects(
-    release: Release, statistics: Sequence[Statistic], center: Array
-) -> list[Array | float]:
-    """Return the largest change of each figure by a tail that the release does not reject.
-
-    The tail lies in one column alone and adds `Estimate.hidden_tails` to the sum of squares and to
-    the sum of this column.
-
-    Parameters
-    ----------
-    release : Release
-        Release.
-
-    statistics : sequence of Statistic
-        Statistics.
-
-    center : ndarray, shape (d, d)
-        Second moment of the estimate.
-
-    Returns
-    -------
-    list of ndarray, shape (k,), or float
-        Changes to first order. 0 if no column can have such a tail, and infinity if the noise hides
-        the norms of most rows.
-
-    """
-    estimate = Estimate.of(release)
-    if estimate.hides_norms:  # nothing shows how far most rows lie from the mean
-        return [np.inf for _ in statistics]
-    largest: list[Array | float] = [0.0 for _ in statistics]
-    columns = np.flatnonzero(estimate.hidden_tails[0])
-    size = max(1, MAX_BATCH_ENTRIES // center.size)
-    for start in range(0, len(columns), size):
-        at = columns[start : start + size]
-        directions = _tail_directions(release, center, at)
-        for place, one in enumerate(statistics):
-            effects: Array | float = 0.0
-            for errors, factors in directions:
-                slopes = np.abs(first_order(partial(one.values, release), center, errors))
-                with np.errstate(invalid="ignore"):  # 0 times infinity
-                    effects = effects + np.where(slopes > 0, slopes * factors[:, None], 0.0)
-            largest[place] = np.maximum(largest[place], np.max(effects, axis=0))
-    return largest
-
-
-def _tail_directions(
-    release: Release, center: Array, columns: Integers
-) -> list[tuple[Array, Vector]]:
-    """Return errors of the second moment by a tail in each column, with their sizes.
-
-    Parameters
-    ----------
-    release : Release
-        Release.
-
-    center : ndarray, shape (d, d)
-        Second moment of the estimate.
-
-    columns : ndarray of int, shape (b,)
-        Positions of the columns.
-
-    Returns
-    -------
-    list of tuple
-        One or two pairs of errors, shape (b, d, d), and factors, shape (b,). A tail causes an error
-        times its factor. The first errors add the variance of a column to its sum of squares. The
-        second errors shift its mean by a standard deviation. A release without means has one pair.
-
-    """
-    squares, sums = (one[columns] for one in Estimate.of(release).hidden_tails)
-    each, count = np.arange(len(columns)), center[-1, -1]
-    variances, has_means = np.diag(center)[columns], release.has_intercept and count > 0
-    if has_means:
-        variances = variances - center[columns, -1] ** 2 / count
-    errors = np.zeros((2, len(columns), *center.shape))
-    errors[0, each, columns, columns] = variances
-    with np.errstate(divide="ignore", invalid="ignore"):  # a constant column has no variance
-        found = [(errors[0], squares / variances)]
-        if has_means:
-            origin = 0.0 if release.center is None else release.center[columns]
-            t, shifts = release.lattice.intercept_size, np.sqrt(count * variances)
-            errors[1, each, columns, -1] = errors[1, each, -1, columns] = shifts
-            # Rows that are centred at c and gain s in their sum gain 2 c s in their sum of squares.
-            errors[1, each, columns, columns] = 2 * origin * shifts / t
-            found.append((errors[1], sums * t / shifts))
-    return found
-
-
 def tailed(release: Release) -> Booleans:
     """Return (p,) flags of the variances that depend on a hidden tail."""
     if TAILED not in release.memory:
         variances, center = Variances(), Estimate.of(release).center
-        (tail,) = _tail_effects(release, [variances], center)
+        function = partial(variances.values, release)
+        (tail,) = tail_effects(release, [(function, "one column")], center)
         least = MAX_ERROR_FRACTION * variances.values(release, center[None])[0]
         flagged = np.asarray(tail > least, np.bool_)
         if flagged.any():  # only then are intervals necessary
@@ -1498,7 +1446,7 @@ class Stated:
         Narrower limits that follow from the estimate. Intervals can exceed them.
 
     tail : ndarray, shape (k,), or float
-        Largest changes of the figures by a hidden tail (`_tail_effects`).
+        Largest changes of the figures by a hidden tail (`hidden_tails.tail_effects`).
 
     negligible : ndarray, shape (k,), or float
         Changes that need no mark: 5% of the figure, or the error of a mean by sampling.
