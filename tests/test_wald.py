@@ -15,6 +15,7 @@ from scipy import stats
 import dpcov
 from analysis_tables import one_hot, released, without_law
 from dpcov import ols
+from dpcov.analysis import estimable
 from dpcov.analysis.wald import Hypothesis, Step
 from dpcov.errors import ReleaseError
 from statistical.checks import PASSES, REJECTED
@@ -121,6 +122,42 @@ def test_a_contrast_of_one_coefficient_is_the_coefficient() -> None:
     ]:
         with pytest.raises(ReleaseError, match=message):
             fit.contrast(weights)
+
+
+def test_a_contrast_that_says_nothing_has_no_interval_and_names_a_sufficient_budget(
+    monkeypatch,
+) -> None:
+    """Controls: with a larger budget, the interval exists; the intercept has no limits."""
+    rows = np.random.default_rng(0).normal(size=(1000, 3))
+    rows @= [[0.1, 0, 0], [1, 1, 0.9], [0.4, 0, 0.4]]
+    poor, rich = (
+        ols(dpcov.release(rows, lower=-5, upper=5, epsilon=epsilon, seed=1), "x0")
+        for epsilon in (0.1, 20.0)
+    )
+    weights = {"x1": 1, "x2": -1}
+    assert np.isfinite(poor.contrast(weights).lower)  # it contains half of the possible values
+    monkeypatch.setattr(estimable, "MIN_EMPTY_SPAN", 0.3)
+    empty, found = poor.contrast(weights), rich.contrast(weights)
+    assert np.isnan([empty.lower, empty.upper]).all()
+    assert empty.sufficient_budget > 0.1
+    assert f"of about {empty.sufficient_budget:g} would do" in str(empty)
+    assert found.lower < found.estimate < found.upper
+    assert np.isnan(found.sufficient_budget)
+    assert "would do" not in str(found)
+    assert np.isfinite(poor.contrast({"(intercept)": 1, **weights}).lower)
+
+
+def test_the_limit_of_a_combination_is_that_of_the_coefficient_or_of_a_new_feature() -> None:
+    """A change of the features changes the limit of no combination."""
+    release = made(3, 0.1)
+    fit = ols(release, "x0")
+    single = fit.fit.largest(np.eye(6)[2:3])
+    assert single == pytest.approx(fit.fit.statistic.possible(release, fit.fit.blocks.center)[1][2])
+    assert fit.fit.largest(-3 * np.eye(6)[2:3]) == pytest.approx(3 * single)
+    row = np.array([[0, 1.0, -1.0, 0, 0, 0]])
+    covariance = release.covariance()
+    spread = (row[0, 1:] @ np.linalg.inv(covariance[1:, 1:]) @ row[0, 1:]) * covariance[0, 0]
+    assert fit.fit.largest(row) == pytest.approx(np.sqrt(spread), rel=0.05)
 
 
 def test_the_variances_are_the_squared_errors() -> None:

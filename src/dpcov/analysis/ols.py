@@ -530,17 +530,30 @@ class OLS(Result):
         row = hypothesis.matrix
         sampling = _errors_of(row, self.fit.sampling)[0]
         privacy = _errors_of(row, self.vcov(sampling=False))[0]
-        t = scipy.special.stdtrit(self.degrees, (1 + self.level) / 2)
-        reach = np.hypot(t * sampling, scipy.special.ndtri((1 + self.level) / 2) * privacy)
-        estimate = float(row[0] @ self.coefficients)
+        widest = scipy.special.stdtrit(self.degrees, (1 + self.level) / 2) * sampling
+        z = scipy.special.ndtri((1 + self.level) / 2)
+        estimate, largest = float(row[0] @ self.coefficients), self.fit.largest(row)
+
+        def ends_at(divisor: float) -> Matrix:
+            """Return the ends of the interval, shape (2, 1), with the noise divided."""
+            reach = np.hypot(widest, z * privacy / divisor)
+            return np.array([[estimate - reach], [estimate + reach]])
+
+        divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), (-largest, largest)))
+        lower, upper = ends_at(1.0)[:, 0] if np.isnan(divisors[0]) else (np.nan, np.nan)
+        enough = None
+        if self.guarantee is not None:
+            enough = float(sufficient_budgets(self.guarantee, divisors)[0])
         return Contrast(
             hypothesis.words.removesuffix(" = 0"),
             estimate,
             float(np.hypot(sampling, privacy)),
-            float(estimate - reach),
-            float(estimate + reach),
+            float(lower),
+            float(upper),
             self.level,
             self.fit.steps([hypothesis])[0].test(),
+            enough,
+            self.guarantee,
         )
 
     def wald_test(

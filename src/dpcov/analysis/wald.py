@@ -48,24 +48,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
 
+from dpcov.analysis.estimable import budget_sentences
 from dpcov.analysis.features import INTERCEPT_NAME
 from dpcov.analysis.intervals import INTERVAL_DRAWS, fit_moments
-from dpcov.core.show.result import Result
+from dpcov.core.show.result import OMITTED_FIELD, Result
 from dpcov.core.show.table import Table
 from dpcov.errors import ReleaseError
 from dpcov.estimate import Estimate
 from dpcov.estimate.errors import Stack, first_order
 
 if TYPE_CHECKING:
-    from dpcov.analysis.intervals import Statistic
+    from dpcov.analysis.intervals import Coefficients, Statistic
     from dpcov.core.arrays import Array, Matrix, Vector
+    from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
 
 # Largest number of coefficients in a joint test, as a fraction of the number of simulated errors.
@@ -155,16 +157,23 @@ class Contrast(Result):
         Standard error of the estimate, due to sampling and privacy noise together.
 
     lower : float
-        Lower end of the interval.
+        Lower end of the interval. NaN if the interval says nothing.
 
     upper : float
-        Upper end of the interval.
+        Upper end of the interval. NaN if the interval says nothing.
 
     level : float
         Nominal coverage of the interval.
 
     wald : WaldTest
         Wald test of the hypothesis that the combination is 0.
+
+    sufficient_budget : float or None
+        Epsilon or rho of a release that would have an interval, if this interval says nothing.
+        Infinity if no such budget is known, and NaN otherwise.
+
+    guarantee : Guarantee or None
+        Guarantee of the release.
 
     See Also
     --------
@@ -186,13 +195,19 @@ class Contrast(Result):
     upper: float
     level: float
     wald: WaldTest
+    sufficient_budget: float | None = None
+    guarantee: Guarantee | None = field(default=None, metadata=OMITTED_FIELD)
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
         heads = ("", "estimate", "std err", "P>|t|", f"[{tail:.3g}", f"{1 - tail:.3g}]")
         cells = [self.estimate, self.standard_error, self.wald.p_value, self.lower, self.upper]
         forms = ("{:.5g}", "{:.4g}", "{:.3f}", "{:.5g}", "{:.5g}")
-        return [Table(heads, [(self.contrast, cells)], "Contrast", forms)]
+        notes: tuple[str, ...] = ()
+        if self.sufficient_budget is not None and self.guarantee is not None:
+            budget = np.array([self.sufficient_budget])
+            notes = budget_sentences([self.contrast], budget, self.guarantee)
+        return [Table(heads, [(self.contrast, cells)], "Contrast", forms, notes=notes)]
 
     def document(self) -> dict[str, Any]:
         return {**Result.document(self), "wald": self.wald.document()}
@@ -451,7 +466,7 @@ class Fit:
     blocks : _Blocks
         Second moments of the features and the target.
 
-    statistic : Statistic
+    statistic : Coefficients
         Statistic of the coefficients.
 
     sampling : ndarray, shape (k + 1, k + 1)
@@ -470,7 +485,7 @@ class Fit:
     """
 
     blocks: _Blocks
-    statistic: Statistic
+    statistic: Coefficients
     sampling: Matrix
     degrees: float
     start: np.random.Generator
@@ -480,7 +495,7 @@ class Fit:
     def of(
         cls,
         release: Release,
-        statistic: Statistic,
+        statistic: Coefficients,
         to: int,
         at: list[int],
         center: Matrix,
@@ -497,7 +512,7 @@ class Fit:
         release : Release
             Release of the fit.
 
-        statistic : Statistic
+        statistic : Coefficients
             Statistic of the coefficients.
 
         to : int
@@ -559,6 +574,10 @@ class Fit:
         """Return the second moment before denoising, or `center` without a noise distribution."""
         release, center = self.blocks.release, self.blocks.center
         return center if release.noise is None else Estimate.of(release).noisy
+
+    def largest(self, weights: Matrix) -> Vector:
+        """Return the largest possible absolute values of linear combinations (`Coefficients`)."""
+        return self.statistic.largest(self.blocks.release, self.blocks.center, weights)
 
     def shrinkage_bias(self, figures: Statistic) -> Vector:
         """Return figures of the moments before denoising, minus the figures of the fit."""
