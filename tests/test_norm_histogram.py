@@ -18,7 +18,12 @@ from dpcov.errors import ReleaseError
 from dpcov.mechanisms.radius_losses import RULE_COLUMN_LOSS_RELATIVE_SD, squared_norm_losses
 from dpcov.mechanisms.standardized import best_radius
 from dpcov.published import norm_histogram as lengths
-from dpcov.published.norm_histogram import NormHistogram, bin_upper_ends, quantile_of_sum
+from dpcov.published.norm_histogram import (
+    NormHistogram,
+    _Tail,
+    bin_upper_ends,
+    quantile_of_sum,
+)
 from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice
 from former_documents import former
@@ -29,8 +34,9 @@ QUIET, LOUD = ScalarGaussian(Fraction(1)), ScalarGaussian(Fraction(400))
 
 
 def contains(told, taken):
-    """Return True if the 95% interval of a loss contains the true loss."""
-    return -1.96 * told.lower <= taken - told.estimate <= 1.96 * told.upper
+    """Return True if the 95% interval of a loss contains the true loss, except for rounding."""
+    below, above = 1.96 * told.lower + 1e-9, 1.96 * told.upper + 1e-9
+    return -below <= taken - told.estimate <= above
 
 
 def counted(norms, law=QUIET, seed=0):
@@ -299,16 +305,32 @@ def inside(found, at, fall, excess):
     return np.mean(values), np.std(values)
 
 
-def sums_by_hand(found, end, tails, excess):
-    """Return the sums of the mean excess, and of its mean square, over the rows of each tail."""
+def sums_by_hand(found, end, tails, excess, reached):
+    """Return the sums of the mean excess, and of its mean square, over the rows of each tail.
+
+    For the square, a row beyond the bin `reached` counts as a row in this bin.
+    """
     sums, squares = [], []
     once = cache(lambda at, fall: inside(found, at, fall, excess))
     for rows, falls in tails:
-        parts = [once(at, falls[at]) for at in range(end, len(rows)) if rows[at]]
-        held = [count for count in rows[end:] if count]
-        sums.append(sum(count * e for count, (e, _) in zip(held, parts, strict=True)))
-        squares.append(sum(n * (e**2 + w**2) for n, (e, w) in zip(held, parts, strict=True)))
+        held = [(count, at) for at, count in enumerate(rows) if at >= end and count]
+        near = [min(at, reached) for _, at in held]
+        sums.append(sum(count * once(at, falls[at])[0] for count, at in held))
+        parts = [once(at, falls[at]) for at in near]
+        squares.append(sum(n * (e**2 + w**2) for (n, _), (e, w) in zip(held, parts, strict=True)))
     return np.array(sums), np.array(squares)
+
+
+def reached_by_hand(end, tails, sparse, weights):
+    """Return the last bin that the farthest row reaches with a probability of 2.5%."""
+
+    def probability(start):
+        rows = [[math.fsum(one[start:]) for one, _ in some] for some in (tails, sparse)]
+        return 1 - np.sum(weights * np.exp(-np.add.outer(*rows)))
+
+    bins = len(tails[0][0])
+    likely = [at for at in range(bins) if probability(at) >= stats.norm.cdf(-1.96)]
+    return max(likely, default=min(end, bins - 1))
 
 
 def taken_by_hand(found, excess):
@@ -317,8 +339,10 @@ def taken_by_hand(found, excess):
     each, within = zip(*(inside(found, at, seen_falls[at], excess) for at in range(m)), strict=True)
     variance = sum((sd * e) ** 2 for e in each[:ended])
     variance += sum((rows * w) ** 2 for rows, w in zip(seen, within, strict=True))
+    reached = reached_by_hand(ended, tails, sparse, weights)
     ofs, squares = zip(
-        *(sums_by_hand(found, ended, some, excess) for some in (tails, sparse)), strict=True
+        *(sums_by_hand(found, ended, some, excess, reached) for some in (tails, sparse)),
+        strict=True,
     )
     variance += np.sum(weights * np.add.outer(*squares))
     variance += suspicious_by_hand(found, excess, 0.5) ** 2
@@ -375,6 +399,9 @@ TABLES = {
         tuple(2.0 ** np.arange(9)), (9, 300, 400, 200, 90, 70, 2, 9, -4), ScalarLaplace(Fraction(5))
     ),
     "nothing": NormHistogram(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
+    "far bounds": NormHistogram(
+        tuple(2.0 ** (np.arange(24) / 2)), (4900, 125, 23, 1, 6, -7, -2, 1, *[0] * 16), QUIET
+    ),
 }
 
 
@@ -424,7 +451,7 @@ def test_the_largest_tail_is_the_largest_likely_one_or_a_few_rows_at_the_bound(t
             return excess(square) if square <= longest**2 else 0.0
 
         losses = np.add.outer(
-            *(sums_by_hand(found, end, some, within)[0] for some in (tails, sparse))
+            *(sums_by_hand(found, end, some, within, end)[0] for some in (tails, sparse))
         )
         of_tails = losses[fits >= fits.max() - 1.96**2 / 2].max()
         return max(of_tails, suspicious_by_hand(found, within, 1))
@@ -475,6 +502,41 @@ def test_the_estimate_knows_a_sparse_tail_apart_from_a_light_body(law, monkeypat
     assert found > 0.75
     monkeypatch.setattr(lengths, "SPARSE_TAIL_PROBABILITY", 1e-9)
     assert covered() < found - 0.1
+
+
+def test_a_row_that_is_hardly_ever_there_does_not_widen_the_stated_error(monkeypatch):
+    """With far bounds, the stated error is as with near bounds.
+
+    Control: if rows in all bins count fully, it grows by more than a factor of 20.
+    """
+
+    def stated(bins):
+        counts = (4900, 125, 23, 1, 6, -7, -2, 1, *[0] * bins)
+        law = ScalarGaussian(Fraction(10))
+        found = NormHistogram(tuple(2.0 ** (np.arange(len(counts)) / 2)), counts, law)
+        return found.squared_norm_loss(1.3).standard_deviation
+
+    near, far = stated(0), stated(72)
+    assert far < 1.5 * near
+    monkeypatch.setattr(_Tail, "farthest_bin", lambda self, _: len(self.expected) - 1)
+    assert stated(72) > 20 * far
+
+
+def test_the_farthest_row_is_where_the_probabilities_of_empty_bins_say():
+    """Control: with tails that contain many rows, it is in the last bin."""
+    tail = counted(drawn("light"))._tail
+    at = tail.farthest_bin(0.05)
+    rows = [tail.undetectable[:, start:].sum(axis=1) for start in (at, at + 1)]
+    more = [tail.sparse[:, start:].sum(axis=1) for start in (at, at + 1)]
+    generator, found = np.random.default_rng(1), []
+    places = generator.choice(tail.weights.size, 100_000, p=tail.weights.ravel())
+    first, second = np.unravel_index(places, tail.weights.shape)
+    for one, other in zip(rows, more, strict=True):
+        found.append(np.mean(generator.poisson(one[first] + other[second]) > 0))
+    assert found[0] > 0.05 - 0.003
+    assert found[1] < 0.05 + 0.003
+    many = tail._replace(undetectable=tail.undetectable + 10)
+    assert many.farthest_bin(0.05) == len(tail.expected) - 1
 
 
 def test_far_bounds_need_little_memory():

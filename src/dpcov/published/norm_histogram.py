@@ -389,7 +389,9 @@ class NormHistogram:
           loss beyond the 2.5% or the 97.5% quantile counts as this quantile. The two ends of an
           interval reach the two quantiles.
         - The square of the loss in the suspicious bins (`_suspicious_counts`).
-        - The number of rows in the tail (Poisson distributed), and the positions of these rows.
+        - The number of rows in the tail (Poisson distributed), and the positions of these rows. A
+          row beyond the bins that the farthest row of the table reaches with a probability of 2.5%
+          counts as a row in the last of these bins.
         - The noise in the counts of detectable bins.
         - The positions of the detectable rows within their bins.
 
@@ -416,7 +418,10 @@ class NormHistogram:
         ends = (0.5, float(ndtr(-Z_95)), float(ndtr(Z_95)))
         median, lowest, highest = _weighted_quantiles(candidates, weights, ends)
         variance = float(self._suspicious_counts(SUSPICION_RATIO) @ seen) ** 2
-        squares = tail.total(mean**2 + sd**2, sparse_mean**2 + sparse_sd**2)
+        reached = np.minimum(np.arange(len(seen)), tail.farthest_bin(1 - float(ndtr(Z_95))))
+        squares = tail.total(
+            (mean**2 + sd**2)[:, reached], (sparse_mean**2 + sparse_sd**2)[:, reached]
+        )
         variance += float(squares.ravel() @ weights)
         variance += self.noise.standard_deviation**2 * np.sum(seen[: tail.detectable_bins] ** 2)
         variance += np.sum((tail.detectable * seen_sd) ** 2)
@@ -785,6 +790,21 @@ class _Tail(NamedTuple):
         """
         of_smooth = np.sum(self.undetectable * of_candidate, axis=1)
         return np.asarray(of_smooth[:, None] + np.sum(self.sparse * of_sparse, axis=1))
+
+    def farthest_bin(self, probability: float) -> int:
+        """Return the last bin that the farthest row reaches with at least this probability.
+
+        The number of rows in a bin is Poisson distributed. If no bin of the tail has this
+        probability, the result is the first undetectable bin.
+        """
+        of_candidate, of_sparse = (
+            np.exp(-np.cumsum(counts[:, ::-1], axis=1)[:, ::-1])
+            for counts in (self.undetectable, self.sparse)
+        )
+        empty = np.sum(of_candidate * (self.weights @ of_sparse), axis=0)
+        likely = np.flatnonzero(1 - empty >= probability)
+        last = len(empty) - 1
+        return int(likely[-1]) if len(likely) else min(self.detectable_bins, last)
 
 
 def _counts_before(falls: Vector, growth: Vector) -> Matrix:
