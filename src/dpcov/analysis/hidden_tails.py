@@ -1,12 +1,12 @@
-"""Effects of rows that no private release can show.
+"""Effects of a few far rows that the noise can hide.
 
-A few rows can lie far from all others, and the noise in the norm histogram can hide them. This
-module computes by how much such a tail can change a figure. If the change exceeds the interval, the
-figure has the mark "depends on the tail".
+The noise in the norm histogram can hide a few rows that lie far from all others. Such rows are a
+*hidden tail*. This module computes how much a hidden tail can change a figure. A large change can
+put the figure outside its interval. The figure then has the mark "depends on the tail".
 
-A tail in one column changes the variance of this column, but no covariance. The module therefore
-considers tails in two columns as well. A tail in more columns has the same total length, so it
-changes each covariance less.
+Rows that are far out in one column change the variance of this column, but no covariance. The
+module therefore also considers rows that are far out in two columns. With more columns, each
+covariance changes less, because the total length of the rows is the same.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ if TYPE_CHECKING:
     Function = Callable[[Array], Array]
     Direction = tuple[Array, Vector]
 
-# Columns that each figure of a function depends on.
+# How many columns each figure of a function depends on.
 DependsOn = Literal["one column", "two columns", "all columns"]
-# Largest number of columns with pairs, if figures depend on all columns. The columns with the
-# longest hidden tails are used. Source: choice; the time grows with the square.
+# If figures depend on all columns, only this many columns form pairs: those with the longest hidden
+# tails. Source: choice. The time grows with the square of this number.
 MAX_PAIRED_COLUMNS = 20
-# Largest size of a tail. It is finite, so that a tail of any size without an effect has none.
+# Upper limit of a hidden tail, in multiples of the variance of its column. The limit keeps infinity
+# out of products with 0. Source: any number far above real tails.
 MAX_TAIL_SIZE = 1e100
 
 
 def tail_effects(
     release: Release, functions: Sequence[tuple[Function, DependsOn]], center: Array
 ) -> list[Array | float]:
-    """Return the largest change of each figure by a tail that the release does not reject.
+    """Return how much a hidden tail can change each figure.
 
-    The tail lies in one column or in two columns. In one column, it adds `Estimate.hidden_tails`
-    to the sum of squares and to the sum. In two columns i and j, it adds half of both sums of
-    squares s_i and s_j, and sqrt(s_i s_j) / 2 to the sum of products, with either sign.
+    `Estimate.hidden_tails` has the largest hidden sum of squares s_i and the largest hidden sum of
+    each column. A tail in one column adds both to this column. A tail in two columns i and j adds
+    s_i / 2 and s_j / 2 to their sums of squares. It adds sqrt(s_i s_j) / 2 to their sum of
+    products, or subtracts it.
 
     Parameters
     ----------
@@ -52,8 +54,8 @@ def tail_effects(
         Release.
 
     functions : sequence of (callable, str)
-        Functions from b second moments, shape (b, d, d), to figures, shape (b, k), and what each
-        figure depends on.
+        Functions from b second moments, shape (b, d, d), to figures, shape (b, k). The text says
+        how many columns each figure depends on.
 
     center : ndarray, shape (d, d)
         Second moment of the estimate.
@@ -61,20 +63,20 @@ def tail_effects(
     Returns
     -------
     list of ndarray, shape (k,), or float
-        Changes to first order. 0 if no column can have such a tail, and infinity if the noise hides
-        the norms of most rows.
+        Largest changes, to first order. 0 if no column can have a hidden tail. Infinity if the
+        noise hides the norms of most rows.
 
     """
     if Estimate.of(release).hides_norms:  # nothing shows how far most rows lie from the mean
         return [np.inf for _ in functions]
     tails = HiddenTails.of(release, center)
-    return [_largest(function, tails.batches(of), center) for function, of in functions]
+    return [_largest(function, tails.batches(count), center) for function, count in functions]
 
 
 def _largest(
     function: Function, batches: Iterable[Sequence[Direction]], center: Array
 ) -> Array | float:
-    """Return the largest effect of any tail. The effects of all its directions add up."""
+    """Return the largest effect of any tail, which is the sum over all its directions."""
     largest: Array | float = 0.0
     for directions in batches:
         effects = sum(
@@ -87,7 +89,9 @@ def _largest(
 
 @dataclass(frozen=True, eq=False)
 class HiddenTails:
-    """Tails that the noise hides, in the m columns that can have one.
+    """Hidden tails of m columns.
+
+    Levels, flags and constant columns have no hidden tail, and are left out.
 
     Attributes
     ----------
@@ -95,7 +99,7 @@ class HiddenTails:
         Second moment of the estimate.
 
     columns : ndarray of int, shape (m,)
-        Positions of the columns. A column that does not vary is left out.
+        Positions of the columns.
 
     variances : ndarray, shape (m,)
         Sums of squares about the mean.
@@ -104,8 +108,9 @@ class HiddenTails:
         Largest hidden sums of squares, in multiples of `variances`.
 
     shifts : ndarray, shape (m, 3), or None
-        Effects of a shift of the mean by one standard deviation on the sum and on the sum of
-        squares. The last column has the largest hidden shifts. None for a release without means.
+        Three numbers for each column. A shift of the mean by one standard deviation adds the first
+        number to the sum, and the second number to the sum of squares. The third number is the
+        largest hidden shift, in standard deviations. None for a release without means.
 
     """
 
@@ -136,39 +141,40 @@ class HiddenTails:
         hidden = np.minimum(sums * t / deviations, MAX_TAIL_SIZE)
         return cls(center, columns, variances, sizes, np.column_stack([*changes, hidden]))
 
-    def batches(self, of: DependsOn) -> Iterator[list[Direction]]:
+    def batches(self, depends_on: DependsOn) -> Iterator[list[Direction]]:
         """Yield the directions of b tails at a time.
 
-        A direction consists of errors of the second moment, shape (b, d, d), and of factors,
-        shape (b,). A tail causes an error times its factor.
+        A direction has two parts: changes of the second moment, shape (b, d, d), and factors,
+        shape (b,). A hidden tail changes the second moment by its change times its factor. A
+        change is at most as large as a variance, so that its derivatives are exact enough.
         """
         size = max(1, MAX_BATCH_ENTRIES // self.center.size)
         for start in range(0, len(self.columns), size):
             yield self._single(np.arange(len(self.columns))[start : start + size])
-        pairs = self._pairs(of)
+        pairs = self._pairs(depends_on)
         for start in range(0, len(pairs), size):
             for sign in (1, -1):
                 yield [self._paired(pairs[start : start + size], sign)]
 
-    def _pairs(self, of: DependsOn) -> Integers:
+    def _pairs(self, depends_on: DependsOn) -> Integers:
         """Return b sets of s pairs of columns, shape (b, s, 2).
 
-        If each figure depends on two columns, a set has each column once, as in a round of a
-        tournament. All pairs of the set can then have a tail at once, because a figure notices
-        its own pair only. Otherwise, a set is one pair.
+        All pairs of a set have a tail at the same time, which saves time. If each figure depends on
+        two columns, the tails of other pairs do not matter for it. A set then has all columns.
+        Otherwise, a set has one pair.
         """
-        if of == "one column":
+        if depends_on == "one column":
             return np.empty((0, 0, 2), np.int64)
-        if of == "two columns":
-            return _rounds(len(self.columns))
+        if depends_on == "two columns":
+            return _sets_of_pairs(len(self.columns))
         longest = np.argsort(-self.squares, kind="stable")[:MAX_PAIRED_COLUMNS]
         return longest[np.column_stack(np.triu_indices(len(longest), 1))][:, None]
 
     def _single(self, at: Integers) -> list[Direction]:
-        """Return directions of tails in one column.
+        """Return the directions of tails in one column each.
 
         The first direction adds the variance of a column to its sum of squares. The second
-        direction shifts its mean by a standard deviation.
+        direction shifts its mean by one standard deviation.
         """
         columns, each = self.columns[at], np.arange(len(at))
         errors = np.zeros((2, len(at), *self.center.shape))
@@ -182,9 +188,10 @@ class HiddenTails:
         return found
 
     def _paired(self, pairs: Integers, sign: int) -> Direction:
-        """Return the direction of tails in pairs of columns.
+        """Return the direction of tails in pairs of columns, with this sign of the products.
 
-        The factor is the largest one of all columns of a tail, so that no error exceeds a variance.
+        A factor is the longest tail among the columns of its set. Each sum of squares then changes
+        by at most half of its variance.
         """
         each, (i, j) = np.arange(len(pairs))[:, None], np.moveaxis(self.columns[pairs], 2, 0)
         factors = self.squares[pairs].max(axis=(1, 2))
@@ -196,19 +203,19 @@ class HiddenTails:
         return errors, factors
 
 
-def _rounds(players: int) -> Integers:
-    """Return the rounds of a tournament in which every two players meet once, shape (b, s, 2).
+def _sets_of_pairs(columns: int) -> Integers:
+    """Divide all pairs of columns into sets that have each column once, shape (b, s, 2).
 
-    This is the circle method. With an odd number of players, the last one of an even number is
-    absent, and its opponent rests.
+    With an odd number of columns, each set lacks one column. The algorithm is the circle method,
+    which also plans tournaments.
     """
-    if players < 2:
+    if columns < 2:
         return np.empty((0, 0, 2), np.int64)
-    even = players + players % 2
-    turns, others = np.arange(even - 1), np.arange(even - 1)
+    even = columns + columns % 2
+    turns = np.arange(even - 1)
     order = np.zeros((even - 1, even), np.int64)
-    order[:, 1:] = 1 + (turns[:, None] + others) % (even - 1)
-    rounds = np.stack([order[:, : even // 2], order[:, : even // 2 - 1 : -1]], axis=2)
-    if players < even:
-        rounds = rounds[(rounds < players).all(axis=2)].reshape(len(rounds), -1, 2)
-    return rounds
+    order[:, 1:] = 1 + np.add.outer(turns, turns) % (even - 1)
+    sets = np.stack([order[:, : even // 2], order[:, : even // 2 - 1 : -1]], axis=2)
+    if columns < even:  # leave out the pairs with a column that does not exist
+        sets = sets[(sets < columns).all(axis=2)].reshape(len(sets), -1, 2)
+    return sets

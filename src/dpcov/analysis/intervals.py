@@ -634,11 +634,11 @@ class Coefficients(_Plain):
         return -ends, ends
 
     def largest(self, release: Release, center: Array, weights: Array) -> Array:
-        """Return the largest possible absolute values of linear combinations of the coefficients.
+        """Return limits of the absolute values of linear combinations of the coefficients.
 
-        With the covariance G of the features, least squares has b' G b of at most the variance v of
-        the target. Therefore |w' b| is at most sqrt(v w' G^-1 w). There is no limit for the
-        intercept, or if the covariances are undefined.
+        Let G be the covariance of the features, and v the variance of the target. For coefficients
+        b of least squares, b' G b is at most v. For weights w, |w' b| is therefore at most
+        sqrt(v w' G^-1 w). The intercept has no limit.
 
         Parameters
         ----------
@@ -654,7 +654,7 @@ class Coefficients(_Plain):
         Returns
         -------
         ndarray, shape (m,)
-            Largest values. Infinite if there is no limit.
+            Limits. Infinite for the intercept, or if a covariance is undefined.
 
         """
         to, at = target_and_features(
@@ -1469,9 +1469,9 @@ class Stated:
     asymmetry: Array | float = 0.0
 
     def _sides(self, deviations: Array) -> Array:
-        """Return a standard deviation for each end of each interval, shape (2, k).
+        """Return two standard deviations of each figure, shape (2, k).
 
-        The lower ends come first.
+        The first one is for the lower end of its interval, the second one for the upper end.
         """
         return np.sqrt(np.maximum(deviations**2 + self.asymmetry * np.ones((2, 1)), 0.0))
 

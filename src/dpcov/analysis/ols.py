@@ -528,16 +528,13 @@ class OLS(Result):
         """
         hypothesis = Hypothesis.weighted(self.names, weights)
         row = hypothesis.matrix
-        sampling = _errors_of(row, self.fit.sampling)[0]
-        privacy = _errors_of(row, self.vcov(sampling=False))[0]
-        widest = scipy.special.stdtrit(self.degrees, (1 + self.level) / 2) * sampling
-        z = scipy.special.ndtri((1 + self.level) / 2)
-        estimate, largest = float(row[0] @ self.coefficients), self.fit.largest(row)
+        sampling = _errors_of(row, self.fit.sampling)
+        privacy = _errors_of(row, self.vcov(sampling=False))
+        estimate, largest = row @ self.coefficients, self.fit.largest(row)
 
         def ends_at(divisor: float) -> Matrix:
             """Return the ends of the interval, shape (2, 1), with the noise divided."""
-            reach = np.hypot(widest, z * privacy / divisor)
-            return np.array([[estimate - reach], [estimate + reach]])
+            return _ends(estimate, sampling, privacy / divisor, self.degrees, self.level)
 
         divisors = sufficient_divisors(lambda divisor: span(ends_at(divisor), (-largest, largest)))
         lower, upper = ends_at(1.0)[:, 0] if np.isnan(divisors[0]) else (np.nan, np.nan)
@@ -546,8 +543,8 @@ class OLS(Result):
             enough = float(sufficient_budgets(self.guarantee, divisors)[0])
         return Contrast(
             hypothesis.words.removesuffix(" = 0"),
-            estimate,
-            float(np.hypot(sampling, privacy)),
+            float(estimate[0]),
+            float(np.hypot(sampling, privacy)[0]),
             float(lower),
             float(upper),
             self.level,
@@ -792,12 +789,9 @@ def ols(
     relative = gram * np.outer(scales, scales) / (unit**2 * power if power > 0 else np.inf)
     bias = fit.shrinkage_bias(figures)
     noise_errors = np.zeros(len(sampling)) if privacy is None else privacy
-    widest = scipy.special.stdtrit(free, (1 + level) / 2) * sampling
-    z = scipy.special.ndtri((1 + level) / 2)
 
     def ends_at(divisor: float) -> Matrix:
         """Return the ends of all intervals, shape (2, k + 3), with the noise divided."""
-        reach = np.hypot(widest, z * noise_errors / divisor)
         step = replace(joint, effects=joint.effects / divisor)
         own, factors = _intervals_of_figures(
             step, relative, float(explained), of_figures / divisor, bias / divisor, independent,
@@ -805,7 +799,8 @@ def ols(
         )  # fmt: skip
         residuals = np.minimum(residual_deviation * factors, largest)
         alone = np.column_stack([own, residuals])
-        return np.hstack([[coefficients - reach, coefficients + reach], alone])
+        of_noise = noise_errors / divisor
+        return np.hstack([_ends(coefficients, sampling, of_noise, free, level), alone])
 
     of_coefficients = np.array(statistic.possible(release, matrix))
     limits = np.hstack([of_coefficients, [[0.0, 0.0], [1.0, largest]]])
@@ -956,6 +951,18 @@ def _intervals_of_figures(
         np.where(np.isfinite(ends), ends, others)
         for ends, others in zip((r_squared, factors), open_ends, strict=True)
     )  # type: ignore[return-value]
+
+
+def _ends(
+    values: Vector, sampling: Vector, privacy: Vector, degrees: float, level: float
+) -> Matrix:
+    """Return the ends of intervals, shape (2, k), from the errors of sampling and of the noise.
+
+    The quantile for sampling is of the t distribution, and the quantile for the noise is normal.
+    """
+    t = scipy.special.stdtrit(degrees, (1 + level) / 2)
+    reach = np.hypot(t * sampling, scipy.special.ndtri((1 + level) / 2) * privacy)
+    return np.array([values - reach, values + reach])
 
 
 def _errors_of(rows: Matrix, covariance: Matrix) -> Vector:

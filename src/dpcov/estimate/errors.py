@@ -495,7 +495,7 @@ class ClippingErrors:
         self._p, self._d = release.lattice.features, release.lattice.dimension
         self._is_estimated = release.lengths is not None
         self._intercept = release.lattice.intercept_size
-        # change of the second moment, if the total loss grows by 1
+        # change of the second moment for each unit of the total loss
         self._direction = np.zeros((self._d, self._d))
         self._direction[: self._p, : self._p] = clip.shape
         self._squared_norm, norm = clip.squared_norm, clip.norm
@@ -524,7 +524,7 @@ class ClippingErrors:
         Returns
         -------
         direction : ndarray, shape (d, d)
-            Change of the second moment of the transformed rows, if the total loss grows by 1.
+            Change of the second moment of the transformed rows for each unit of the total loss.
 
         excess : ndarray, shape (2,)
             What the lower and the upper end add to the variance. A negative number brings an end

@@ -50,8 +50,8 @@ RULE_TAIL_QUANTILE = 0.25
 # Source: tuned.
 RULE_TAIL_MODEL_RELATIVE_SD = 0.5
 # Uncertainty of what clipping removes along one column, as the rule assumes it.
-# `COLUMN_LOSS_RELATIVE_SD` in `published.clipping` has the same unit. Readers repeat the rule, so
-# this number stays if the other one changes. Source: tuned.
+# `COLUMN_LOSS_RELATIVE_SD` in `published.clipping` has the same unit. `dpcov verify` repeats the
+# rule on old files, so this number must stay, even if the other one changes. Source: tuned.
 RULE_COLUMN_LOSS_RELATIVE_SD = 0.4
 
 

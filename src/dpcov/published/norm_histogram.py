@@ -42,7 +42,7 @@ from dpcov.core.samplers.scalars import ScalarLaplace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.core.arrays import Array, Booleans, Matrix, Vector
+    from dpcov.core.arrays import Array, Booleans, Integers, Matrix, Vector
     from dpcov.core.samplers import ScalarLaw
 
 # "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml.
@@ -389,9 +389,9 @@ class NormHistogram:
           loss beyond the 2.5% or the 97.5% quantile counts as this quantile. The two ends of an
           interval reach the two quantiles.
         - The square of the loss in the suspicious bins (`_suspicious_counts`).
-        - The number of rows in the tail (Poisson distributed), and the positions of these rows. A
-          row beyond the bins that the farthest row of the table reaches with a probability of 2.5%
-          counts as a row in the last of these bins.
+        - The number of rows in the tail (Poisson distributed), and the positions of these rows.
+          Hardly any table has rows in the farthest bins. Such rows count as if they lay in the last
+          bin that a row reaches with a probability of 2.5% (`_Tail.farthest_bin`).
         - The noise in the counts of detectable bins.
         - The positions of the detectable rows within their bins.
 
@@ -418,7 +418,7 @@ class NormHistogram:
         ends = (0.5, float(ndtr(-Z_95)), float(ndtr(Z_95)))
         median, lowest, highest = _weighted_quantiles(candidates, weights, ends)
         variance = float(self._suspicious_counts(SUSPICION_RATIO) @ seen) ** 2
-        reached = np.minimum(np.arange(len(seen)), tail.farthest_bin(1 - float(ndtr(Z_95))))
+        reached = self._reached_bins
         squares = tail.total(
             (mean**2 + sd**2)[:, reached], (sparse_mean**2 + sparse_sd**2)[:, reached]
         )
@@ -432,6 +432,12 @@ class NormHistogram:
         if self.below_noise_level:
             return ClippingLoss(0.0, *np.hypot(estimate, deviations).tolist())
         return ClippingLoss(estimate, *deviations.tolist())
+
+    @cached_property
+    def _reached_bins(self) -> Integers:
+        """Positions of the bins, shape (m,), with the last likely bin in place of farther bins."""
+        last = self._tail.farthest_bin(1 - float(ndtr(Z_95)))
+        return np.minimum(np.arange(len(self.counts)), last)
 
     def _excess_by_bin(
         self, excess: Callable[[Matrix], Matrix], falls: Array
@@ -792,10 +798,10 @@ class _Tail(NamedTuple):
         return np.asarray(of_smooth[:, None] + np.sum(self.sparse * of_sparse, axis=1))
 
     def farthest_bin(self, probability: float) -> int:
-        """Return the last bin that the farthest row reaches with at least this probability.
+        """Return the last bin that a row reaches with at least this probability.
 
-        The number of rows in a bin is Poisson distributed. If no bin of the tail has this
-        probability, the result is the first undetectable bin.
+        A row reaches a bin if it lies in this bin or beyond. The number of rows in a bin is Poisson
+        distributed. If all probabilities are smaller, the result is the first undetectable bin.
         """
         of_candidate, of_sparse = (
             np.exp(-np.cumsum(counts[:, ::-1], axis=1)[:, ::-1])
