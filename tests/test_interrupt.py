@@ -73,7 +73,10 @@ def test_an_interrupt_leaves_the_ledger_right_and_no_half_file(tmp_path, data, t
     wait_for_entry(ledger, process)
     time.sleep(wait)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    try:
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert not err.strip()
     assert PLANTED not in out
@@ -82,6 +85,18 @@ def test_an_interrupt_leaves_the_ledger_right_and_no_half_file(tmp_path, data, t
     account = ledger.account()
     assert account.spent == {"epsilon": 1.0}
     assert len(account.entries) == 1
+
+
+@pytest.mark.parametrize("kind", ["parquet", "streamed", "arrow", "csv"])
+@pytest.mark.parametrize(("library", "status"), [("dpcov", 0), ("concurrent", 1)])
+def test_an_interrupt_at_any_instruction_ends_the_reading(tmp_path, kind, library, status):
+    """Control: with the threads of the standard library, some interrupts are lost or block."""
+    script = Path(__file__).with_name("interrupted_threads.py")
+    command = [sys.executable, str(script), library, kind, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == status, ended.stdout + ended.stderr
+    assert ("interrupted at" in ended.stdout) == (status == 0)
+    assert not ended.stderr
 
 
 @pytest.fixture

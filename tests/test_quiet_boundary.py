@@ -19,7 +19,7 @@ WHOLESALE = {
     ("cli/__init__.py", "_run"): "the last place: reports only the type",
     ("analysis/model_formula.py", "parsed"): "a formula of the user, which is public",
     ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
-    ("rows/sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
+    ("rows/sources/threads.py", "run"): "raises it on in the thread that waits",
     ("rows/sources/objects.py", "_text"): "one cell, which becomes missing",
 }
 # Functions that may read an error: it is the library's own, or about a public file or argument.
@@ -70,6 +70,7 @@ QUOTING = {
     ("analysis/model_formula.py", "_tree"): "where a formula of the user is wrong",
     ("rows/sources/postgres.py", "__init__"): "the driver's word, before any cell is read",
     ("mechanisms/count.py", "run"): "own words, the same for every table",
+    ("rows/sources/threads.py", "run"): "raises it on, unread, in the thread that waits",
     ("rows/schema.py", "__init__"): "where a schema is wrong",
     ("rows/schema.py", "_of_its_version"): "own error about a derived column of the schema",
     ("rows/schema.py", "parse"): "where a schema is wrong",

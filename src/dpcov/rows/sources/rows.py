@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,6 +28,7 @@ from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
 from dpcov.rows.sources.kept import Kept, copied
 from dpcov.rows.sources.quiet import leave_no_core, quiet
+from dpcov.rows.sources.threads import Task, Threads
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
@@ -773,17 +772,17 @@ class Folder(Generic[Total]):
         if self._threads == 1:
             yield self._add
             return
-        with ThreadPoolExecutor(self._threads) as pool:
-            waiting: deque[Future[None]] = deque()
+        with Threads(self._threads) as pool:
+            waiting: deque[Task[None]] = deque()
 
             def add(batch: pa.RecordBatch, labels: Integers | None) -> None:
-                waiting.append(pool.submit(self._add, batch, labels))
+                waiting.append(pool.submit(lambda: self._add(batch, labels)))
                 if len(waiting) > self._threads:
                     waiting.popleft().result()
 
             yield add
-            for future in waiting:
-                future.result()
+            for task in waiting:
+                task.result()
 
     def together(self, parts: Sequence[RowGroup]) -> int:
         """Read, encode and add whole parts, all in one group.
@@ -807,21 +806,19 @@ class Folder(Generic[Total]):
         alone = len(parts) - len(parts) % self._threads if small else 0
         buffers = [columns.allocate(rows) for _ in range(self._threads if alone else 1)]
 
-        with stoppable(self._threads) as pool:
+        with Threads(self._threads) as pool:
 
             def read(part: RowGroup, threads: int = 1) -> None:
                 buffer = buffers.pop()
                 self._read(part, buffer.part(slice(0, part.rows)), pool, threads)
                 buffers.append(buffer)
 
-            deque(pool.map(read, parts[:alone]), 0)
+            pool.map(read, parts[:alone])
             for part in parts[alone:]:
                 read(part, self._threads)
         return sum(part.rows for part in parts)
 
-    def _read(
-        self, part: RowGroup, encoded: Encoded, pool: ThreadPoolExecutor, threads: int
-    ) -> None:
+    def _read(self, part: RowGroup, encoded: Encoded, pool: Threads, threads: int) -> None:
         """Read and add one part: the threads share first its columns, and then its rows."""
         encoder = self._encoder
 
@@ -834,7 +831,7 @@ class Folder(Generic[Total]):
                 worker.sums[0].add(encoder.block(encoded.part(rows), worker.scratch))
             self._idle.append(worker)
 
-        run: Callable[..., Iterator[None]] = map if threads == 1 else pool.map
+        run: Callable[..., Iterable[None]] = map if threads == 1 else pool.map
         tasks = 1 if threads == 1 else TASKS_PER_THREAD * threads
         slices = encoder.block_slices(part.rows, threads)
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
@@ -854,18 +851,17 @@ class Folder(Generic[Total]):
             Number of rows.
 
         """
-        stopped = threading.Event()
 
         def work(part: RowGroup) -> int:
             rows = 0
             for batch in part.batches():
-                if stopped.is_set():
+                if pool.stopped:
                     break
                 self._add(batch, None)
                 rows += batch.num_rows
             return rows
 
-        with stoppable(self._threads, stopped) as pool:
+        with Threads(self._threads) as pool:
             return sum(pool.map(work, parts))
 
     def totals(self) -> list[Sum[Total]]:
@@ -886,28 +882,6 @@ class Folder(Generic[Total]):
             else:
                 add_grouped(worker.sums, block, labels[rows])
         self._idle.append(worker)
-
-
-@contextmanager
-def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Provide threads that start no further task after an error or an interrupt.
-
-    Parameters
-    ----------
-    threads : int
-        Number of threads.
-    stopped : threading.Event, optional
-        Event that is set after an error.
-
-    """
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            yield pool
-        except BaseException:
-            if stopped is not None:
-                stopped.set()
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def add_grouped(sums: Sequence[Sum[Total]], block: Matrix, labels: Integers) -> None:

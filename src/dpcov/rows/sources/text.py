@@ -23,9 +23,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from dpcov.rows.cells import batch_rows, is_missing
 from dpcov.rows.notation import Notation
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
+from dpcov.rows.sources.threads import Threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,9 +169,9 @@ class TextSource(Source):
         wanted, size = list(columns), batch_rows(len(columns))
         # In the main thread, Arrow's reader handles signals and can lose one at its end. In another
         # thread, Python handles all signals.
-        with closing(self.blocks()) as blocks, ThreadPoolExecutor(1) as parser:
+        with closing(self.blocks()) as blocks, Threads(1) as parser:
             for block in blocks:
-                cells = parser.submit(self._parsed, block, wanted).result()
+                cells = parser.submit(partial(self._parsed, block, wanted)).result()
                 places = _places(block.is_record)
                 for start in range(0, len(block.is_record), size):
                     here = slice(start, start + size)
