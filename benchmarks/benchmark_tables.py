@@ -191,6 +191,54 @@ def of_levels(rng: np.random.Generator, counts: tuple[int, ...], p: int = 2) -> 
     return Table(pd.DataFrame(frame).join(both.frame), columns | both.columns)
 
 
+def of_flags(
+    rng: np.random.Generator, rates: tuple[float, ...], p: int, *, long: bool = False
+) -> Table:
+    """Simulate `p` numbers and related flags with these rates; with `long`, one number is long."""
+    from scipy.stats import norm
+
+    base = related(rng, 20_000, p + len(rates))
+    values = np.clip(50 + 15 * base[:, :p], 0, 100)
+    if long:
+        values[:, -1] = np.clip(np.exp(1 + base[:, p - 1]), 0, 100)
+    own = numbers(values, (0, 100))
+    flagged = (base[:, p:] < norm.ppf(rates)).astype(float)
+    names = [f"f{j}" for j in range(len(rates))]
+    columns = {name: {"kind": "flag", "lower": 0, "upper": 1} for name in names}
+    as_numbers = {name: {**column, "kind": "number"} for name, column in own.columns.items()}
+    return Table(own.frame.join(pd.DataFrame(flagged, columns=names)), as_numbers | columns)
+
+
+def cut(rng: np.random.Generator, p: int, cuts: tuple[tuple[float, ...], ...]) -> Table:
+    """Simulate `p` numbers and related categories, whose levels begin at these quantiles."""
+    from scipy.stats import norm
+
+    base = related(rng, 20_000, p + len(cuts))
+    own = numbers(np.clip(50 + 15 * base[:, :p], 0, 100), (0, 100))
+    frame, columns = own.frame, dict(own.columns)
+    for j, quantiles in enumerate(cuts):
+        levels = [f"l{k}" for k in range(len(quantiles) + 1)]
+        frame[f"c{j}"] = np.array(levels)[np.searchsorted(norm.ppf(quantiles), base[:, p + j])]
+        columns[f"c{j}"] = {"kind": "categorical", "levels": levels}
+    return Table(frame, columns)
+
+
+def survey(rng: np.random.Generator) -> Table:
+    """Simulate ages, incomes and scores, a rare diagnosis, and four groups of unlike size."""
+    n = 15_000
+    base = related(rng, n, 8)
+    values = np.column_stack([45 + 16 * base[:, 0], 30 * np.exp(0.5 * base[:, 1]), base[:, 2:7]])
+    own = numbers(values, [(0, 110), (0, 400), *[(-8, 8)] * 5])
+    ill = (base[:, 0] + base[:, 7] + rng.normal(size=n) > 4).astype(float)
+    group = rng.choice(["n", "e", "s", "w"], n, p=[0.6, 0.3, 0.08, 0.02])
+    columns: dict[str, Any] = {
+        name: {**column, "kind": "number"} for name, column in own.columns.items()
+    }
+    columns["ill"] = {"kind": "flag", "lower": 0, "upper": 1}
+    columns["group"] = {"kind": "categorical", "levels": ["n", "e", "s", "w"]}
+    return Table(own.frame.assign(ill=ill, group=group), columns)
+
+
 def answers(rng: np.random.Generator) -> Table:
     """Simulate answers from 1 to 5 to 300 questions on ten subjects, some with broad agreement."""
     subject = rng.normal(size=(20_000, 10)).repeat(30, axis=1)
@@ -233,7 +281,11 @@ def genes(rng: np.random.Generator) -> Table:
 MADE: dict[str, Callable[[np.random.Generator], Table]] = {
     **{f.__name__: f for f in (scales, flags, casp, diamonds, census, lognormal, flights, crime)},
     **{f.__name__: f for f in (prices, clusters, bimodal, mistakes, purchases)},
-    **{f.__name__: f for f in (answers, sensors, borders, returns, genes)},
+    **{f.__name__: f for f in (answers, sensors, borders, returns, genes, survey)},
+    "some flags": partial(of_flags, rates=(0.02, 0.1, 0.2, 0.4), p=6),
+    "rare flags": partial(of_flags, rates=(0.001, 0.01, 0.05), p=4),
+    "flags and a long tail": partial(of_flags, rates=(0.02, 0.1, 0.2, 0.4), p=6, long=True),
+    "some levels": partial(cut, p=9, cuts=((0.5, 0.8, 0.95), (0.97,))),
     "few rows": lambda rng: numbers(related(rng, 60, 4), (-5, 5)),
     "one column": lambda rng: numbers(np.exp(rng.normal(size=(3000, 1))), (0, 50)),
     "t with 2": partial(heavy, freedom=2, p=4),

@@ -150,7 +150,8 @@ def _differences(
             radius = standardized.look_radius(made, law, p)
             close = _close(radius, asked.lattice.radius)
             yield [] if close else ["the clipping radius of the directions query"]
-        made = _whitened(record, options.directions_power, last) or made
+        whitened = _whitened(record, options.directions_power, last)
+        made = whitened or seen.images(options.power, record.schema, on_grid=True)
     yield _map_differences(made.map, last, "")
     histogram = record.find(NormHistogram)
     assert histogram is not None  # noqa: S101  for type checkers: `Replay.of` requires one

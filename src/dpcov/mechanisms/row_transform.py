@@ -10,9 +10,10 @@ import numpy as np
 
 from dpcov.denoise import shown
 from dpcov.rows.moment import LinearMap, max_transformed_norm
+from dpcov.rows.schema import Flag
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.published.record import Record
     from dpcov.rows.schema import Schema
 
@@ -24,6 +25,41 @@ NOISE_FLOOR_FACTOR = 1.0
 # A noisy number of rows is reliable above this many standard deviations of its noise. Source: with
 # 1 or 4, no error differs by more than 5% (`make bench NAME=constants`).
 MIN_COUNT_SDS = 2.0
+# Largest squared norm of the whitened step from the mean to a level, in mean squared norms of rows.
+# Source: tuned on the part `binary` of benchmarks/tables.toml (`make bench NAME=rare_levels`).
+MAX_LEVEL_SQUARED_NORM = 2.0
+
+
+def is_binary(schema: Schema) -> Booleans:
+    """Return True for each feature that is a flag or an indicator, shape (p,)."""
+    columns = schema.encoded_columns
+    return np.array(
+        [one.is_indicator or isinstance(columns[one.column], Flag) for one in schema.features]
+    )
+
+
+def level_steps(schema: Schema, center: Vector) -> Matrix:
+    """Return the steps from the mean of a column to each of its levels.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the table.
+
+    center : ndarray, shape (p,)
+        Means of the encoded features.
+
+    Returns
+    -------
+    ndarray, shape (k, p)
+        For each indicator, the step to a row with this level. For each flag, the step to its rarer
+        value. Other columns do not change.
+
+    """
+    steps, binary = np.diag(-np.sign(center) - center), is_binary(schema)
+    for places in schema.indicators.values():
+        steps[np.ix_(places, places)] = np.eye(len(places)) - center[places]
+    return steps[binary]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +112,10 @@ class RowTransform:
         proportional to the standard deviation of the direction. This choice suits results in which
         small directions matter as much as large directions.
 
+        A rare level is far from the mean in whitened rows. It would increase the noise, or
+        clipping would hide it. The variance along a step from the mean to a level is therefore
+        increased until its squared norm is at most `MAX_LEVEL_SQUARED_NORM` mean squared norms.
+
         Parameters
         ----------
         directions : Release
@@ -110,8 +150,41 @@ class RowTransform:
         moment = moment[:p, :p] - count * np.outer(mean, mean)
         values, vectors = np.linalg.eigh(moment)
         spread = np.maximum(values, 0.0) + NOISE_FLOOR_FACTOR * deviation * math.sqrt(law.dimension)
+        steps = level_steps(directions.schema, center) @ before.T
+        if len(steps):
+            values, vectors = np.linalg.eigh(_widened((vectors * spread) @ vectors.T, steps, count))
+            spread = np.maximum(values, spread.min())
         factors = (spread / spread.max()) ** (-power / 2)
         matrix = (vectors * factors) @ vectors.T @ before
         shape, longest = RowTransform.reached(matrix, center, directions.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
         return cls(shape, longest, typical, count)
+
+
+def _widened(moment: Matrix, steps: Matrix, count: float) -> Matrix:
+    """Increase a second moment along steps that its whitening map would make too long.
+
+    Parameters
+    ----------
+    moment : ndarray, shape (p, p)
+        Sum over the rows about their mean, positive definite.
+    steps : ndarray, shape (k, p)
+        Steps from the mean.
+    count : float
+        Number of rows.
+
+    Returns
+    -------
+    ndarray, shape (p, p)
+
+    """
+    moment, inverse = moment.copy(), np.linalg.inv(moment)
+    least = count / (MAX_LEVEL_SQUARED_NORM * len(moment))
+    for step in steps:
+        image = inverse @ step
+        squared_norm = float(step @ image)  # of the whitened step, divided by the number of rows
+        more = least - 1 / squared_norm
+        if more > 0:  # the inverse of a matrix plus more * step step' (Sherman and Morrison)
+            moment += more * np.outer(step, step)
+            inverse -= more / (1 + more * squared_norm) * np.outer(image, image)
+    return moment

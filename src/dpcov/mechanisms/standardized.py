@@ -20,7 +20,7 @@ from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.radius_losses import RULE_COLUMN_LOSS_RELATIVE_SD, squared_norm_losses
-from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform
+from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform, is_binary
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
 from dpcov.published.norm_histogram import (
@@ -399,9 +399,8 @@ class Standardized(Mechanism):
             # stream are independent, so the word discloses no noise.
             seed = int(entropy.words(1)[0])
             generator = simulation_generator(seed)
-            images = (
-                RowTransform.by_direction(directions, self.directions_power, generator) or images
-            )
+            whitened = RowTransform.by_direction(directions, self.directions_power, generator)
+            images = whitened or seen.images(self.power, rows.schema, on_grid=True)
         ends = bin_upper_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
@@ -563,6 +562,11 @@ class Spread:
         deviation. In the last round, the standard deviation is multiplied by up to
         `MAX_TAIL_FACTOR` if a bound is more than `TAIL_SDS` standard deviations from the mean.
 
+        In a directions query, flags and indicators are neither centered nor divided. A flag then
+        adds the same square to the norm of every row, and a category adds it to every row with a
+        declared level. About its mean, a rare level would make a row so long that clipping hides
+        the level.
+
         Parameters
         ----------
         power : float
@@ -585,12 +589,18 @@ class Spread:
             Transformation of the rows, with the norms of the transformed rows.
 
         """
-        extents = self._extents(schema) if last else np.sqrt(self.variances)
+        center, extents = self.center.copy(), self._extents(schema)
+        if not last:
+            binary = is_binary(schema)
+            binary[list(self.gaps.values())] = False  # a missingness indicator has its own length
+            center[binary] = 0.0
+            extents = np.where(binary, 1.0, np.sqrt(self.variances))
+        squares = self.variances + (self.center - center) ** 2
         units: Vector = extents**power
         for at, mark in self.gaps.items():
             units[mark] = units[at] / (INDICATOR_LENGTH_SDS * math.sqrt(self.variances[at]))
         units /= units.max()
-        scales, matrix, center = 1 / units, np.eye(len(units)), self.center.copy()
+        scales, matrix = 1 / units, np.eye(len(units))
         if on_grid:
             digits, exponents = np.frexp(scales)
             powers = np.ldexp(1.0, exponents - SCALE_BITS)
@@ -603,7 +613,7 @@ class Spread:
             matrix[at, mark] = center[at]
             center[at] *= 1 - center[mark]
         reached = RowTransform.reached(matrix * scales[:, None], center, schema)
-        root_mean_square = math.sqrt(np.sum(self.variances * scales**2))
+        root_mean_square = math.sqrt(np.sum(squares * scales**2))
         return RowTransform(*reached, min(reached[1], root_mean_square), self.count)
 
     def _extents(self, schema: Schema) -> Vector:
