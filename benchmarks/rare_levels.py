@@ -85,7 +85,7 @@ def together(found: list[Row]) -> list[Row]:
     """Return the geometric means over the tables, for each other rule."""
     of = {rule: [row for row in found if row["over"] == rule] for rule in RULES}
     return [
-        {"table": "all", "over": rule}
+        {"table": "all", "over": rule, "seeds": own[0]["seeds"]}
         | {kind: float(np.exp(np.mean([np.log(row[kind]) for row in own]))) for kind in KINDS}
         for rule, own in of.items()
     ]

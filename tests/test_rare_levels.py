@@ -15,6 +15,7 @@ from dpcov.mechanisms import standardized
 from dpcov.mechanisms.row_transform import (
     MAX_LEVEL_SQUARED_NORM,
     RowTransform,
+    _widened,
     is_binary,
     level_steps,
 )
@@ -151,6 +152,28 @@ def test_frequent_levels_do_not_change_the_map(monkeypatch: pytest.MonkeyPatch) 
     with_limit = whitened().map.matrix()
     monkeypatch.setattr("dpcov.mechanisms.row_transform.MAX_LEVEL_SQUARED_NORM", 1e9)
     assert np.array_equal(with_limit, whitened().map.matrix())
+
+
+def test_the_map_limits_every_step_and_changes_nothing_else() -> None:
+    """A step of length 0, as with a single level, and a short step change nothing."""
+    moment, count, p = np.diag([4.0, 1.0, 1.0]), 100.0, 3
+    assert np.array_equal(_widened(moment, np.zeros((1, p)), count), moment)
+    limit = np.sqrt(MAX_LEVEL_SQUARED_NORM * p / count)  # longest step along a variance of 1
+    assert np.array_equal(_widened(moment, 0.99 * limit * np.eye(p), count), moment)
+    steps = np.array([[0.0, 3, 4], [0, 1, 0], [1, 1, 1]])
+    found = _widened(moment, steps, count)
+    norms = count * np.einsum("ki,ij,kj->k", steps, np.linalg.inv(found), steps)
+    assert np.all(norms <= MAX_LEVEL_SQUARED_NORM * p * (1 + 1e-9))
+    assert norms[0] > 0.5 * MAX_LEVEL_SQUARED_NORM * p
+    assert np.linalg.eigvalsh(found - moment).min() > -1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+def test_a_single_level_and_a_constant_flag_are_no_error(epsilon: float) -> None:
+    frame = table(200)
+    frame["rare"], frame["group"] = 1.0, "a"
+    made = dpcov.release(frame, schema=SCHEMA, epsilon=epsilon, seed=1)
+    assert made.published is None or np.isfinite(made.linear_map).all()
 
 
 def errors(monkeypatch: pytest.MonkeyPatch, *, former: bool) -> float:

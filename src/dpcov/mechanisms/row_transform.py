@@ -56,7 +56,7 @@ def level_steps(schema: Schema, center: Vector) -> Matrix:
         value. Other columns do not change.
 
     """
-    steps, binary = np.diag(-np.sign(center) - center), is_binary(schema)
+    steps, binary = np.diag(np.where(center > 0, -1, 1) - center), is_binary(schema)
     for places in schema.indicators.values():
         steps[np.ix_(places, places)] = np.eye(len(places)) - center[places]
     return steps[binary]
@@ -183,8 +183,9 @@ def _widened(moment: Matrix, steps: Matrix, count: float) -> Matrix:
     for step in steps:
         image = inverse @ step
         squared_norm = float(step @ image)  # of the whitened step, divided by the number of rows
-        more = least - 1 / squared_norm
-        if more > 0:  # the inverse of a matrix plus more * step step' (Sherman and Morrison)
+        if least * squared_norm > 1:
+            more = least - 1 / squared_norm
             moment += more * np.outer(step, step)
+            # The inverse of a sum with a matrix of rank 1 (Sherman and Morrison 1950).
             inverse -= more / (1 + more * squared_norm) * np.outer(image, image)
     return moment
