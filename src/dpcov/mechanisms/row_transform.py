@@ -26,7 +26,7 @@ NOISE_FLOOR_FACTOR = 1.0
 # 1 or 4, no error differs by more than 5% (`make bench NAME=constants`).
 MIN_COUNT_SDS = 2.0
 # Largest squared norm of the whitened step from the mean to a level, in mean squared norms of rows.
-# Source: tuned on the part `binary` of benchmarks/tables.toml (`make bench NAME=rare_levels`).
+# Source: `make bench NAME=rare_levels` compares it with 0.5, 1, 4, 9 and no limit.
 MAX_LEVEL_SQUARED_NORM = 2.0
 
 
@@ -112,9 +112,10 @@ class RowTransform:
         proportional to the standard deviation of the direction. This choice suits results in which
         small directions matter as much as large directions.
 
-        A rare level is far from the mean in whitened rows. It would increase the noise, or
-        clipping would hide it. The variance along a step from the mean to a level is therefore
-        increased until its squared norm is at most `MAX_LEVEL_SQUARED_NORM` mean squared norms.
+        In whitened rows, a rare level is far from the mean. It would increase the noise, or
+        clipping would hide it. The function therefore increases the variance along the step from
+        the mean to the level, until the squared norm of the whitened step is at most
+        `MAX_LEVEL_SQUARED_NORM` mean squared norms of a row.
 
         Parameters
         ----------

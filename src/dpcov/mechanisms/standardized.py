@@ -562,10 +562,10 @@ class Spread:
         deviation. In the last round, the standard deviation is multiplied by up to
         `MAX_TAIL_FACTOR` if a bound is more than `TAIL_SDS` standard deviations from the mean.
 
-        In a directions query, flags and indicators are neither centered nor divided. A flag then
-        adds the same square to the norm of every row, and a category adds it to every row with a
-        declared level. About its mean, a rare level would make a row so long that clipping hides
-        the level.
+        For a directions query, flags and indicators are neither centered nor divided. Every row
+        then has the same square of a flag, and the same sum of squares of a category. After
+        centering and division, rows with a rare level would be long, and clipping would hide the
+        level.
 
         Parameters
         ----------
