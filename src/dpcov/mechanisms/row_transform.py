@@ -114,7 +114,7 @@ class RowTransform:
 
         In whitened rows, a rare level is far from the mean. It would increase the noise, or
         clipping would hide it. The function therefore increases the variance along the step from
-        the mean to the level, until the squared norm of the whitened step is at most
+        the mean to the level. The squared norm of the whitened step is then at most
         `MAX_LEVEL_SQUARED_NORM` mean squared norms of a row.
 
         Parameters
