@@ -307,7 +307,7 @@ def together(wanted: np.ndarray, pairs: Pairs) -> float:
 
 @pytest.mark.parametrize(
     ("seed", "possible"),
-    [*(pytest.param(one, False, marks=pytest.mark.slow) for one in (2, 5)), (4, True)],
+    [*(pytest.param(one, False, marks=pytest.mark.slow) for one in (0, 9)), (4, True)],
 )
 def test_a_pair_is_out_of_reach_only_if_no_copula_has_all_correlations(seed, possible) -> None:
     frame, declared = skewed_table(20_000, "rate", "group")
