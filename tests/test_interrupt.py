@@ -20,6 +20,7 @@ from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources.text import TextSource
+from dpcov.rows.sources.threads import Threads
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people
 
 # A shell's background jobs, and so what they start, ignore interrupts unless they say otherwise.
@@ -97,6 +98,37 @@ def test_an_interrupt_at_any_instruction_ends_the_reading(tmp_path, kind, librar
     assert ended.returncode == status, ended.stdout + ended.stderr
     assert ("interrupted at" in ended.stdout) == (status == 0)
     assert not ended.stderr
+
+
+def test_results_have_the_order_of_the_items_and_the_first_error_counts():
+    def slow_first(item):
+        time.sleep(0.05 if item == 0 else 0)
+        if item in (2, 3):
+            raise ValueError(item)
+        return item
+
+    with Threads(2) as threads:
+        assert threads.map(slow_first, [0, 1]) == [0, 1]
+        assert threads.map(slow_first, []) == []
+    with pytest.raises(ValueError, match="2"), Threads(2) as threads:
+        threads.map(slow_first, [0, 3, 2][::-1])
+
+
+def test_after_an_error_no_further_task_begins():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 0:
+            raise ValueError(item)
+        time.sleep(0.05)
+
+    with pytest.raises(ValueError, match="0"), Threads(2) as threads:
+        threads.map(work, range(100))
+    count = len(begun)
+    assert count < 100
+    time.sleep(0.2)
+    assert len(begun) == count, "the block ends after all tasks"
 
 
 @pytest.fixture
