@@ -4,7 +4,7 @@
     make bench NAME=rare_levels ARGS="--part binary-test"
 
 The mechanism `standardized` has two rules for flags and indicators. The directions query leaves
-them as they are (`row_transform.is_binary`), and the map moves no level far from the mean
+them as they are (`row_transform.binary_features`), and the map moves no level far from the mean
 (`row_transform.MAX_LEVEL_SQUARED_NORM`). The script makes each release again with other rules and
 the same seed. A row has the geometric mean, over budgets and tables, of the error with the present
 rules divided by the error with the other rules. A ratio below 1 means that the present rules are
@@ -71,7 +71,7 @@ def rows(job: tuple[str, int]) -> list[Row]:
             change = patches.enter_context
             change(patch.object(row_transform, "MAX_LEVEL_SQUARED_NORM", limit))
             if not as_they_are:
-                change(patch.object(standardized, "is_binary", none_is_binary))
+                change(patch.object(standardized, "binary_features", none_is_binary))
             then = [errors(table, truth, budget, seeds) for budget in BUDGETS]
         logs = {
             kind: [np.log(new[kind] / old[kind]) for new, old in zip(now, then, strict=True)]

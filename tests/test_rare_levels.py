@@ -16,7 +16,7 @@ from dpcov.mechanisms.row_transform import (
     MAX_LEVEL_SQUARED_NORM,
     RowTransform,
     _widened,
-    is_binary,
+    binary_features,
     level_steps,
 )
 from dpcov.mechanisms.standardized import BY_DIRECTION, Spread
@@ -57,7 +57,7 @@ def spread() -> Spread:
 
 
 def test_flags_and_indicators_are_binary() -> None:
-    assert is_binary(SCHEMA).tolist() == [False] * NUMBERS + [True] * 4
+    assert binary_features(SCHEMA).tolist() == [False] * NUMBERS + [True] * 4
 
 
 def test_a_step_leads_from_the_mean_of_a_column_to_a_level() -> None:
@@ -132,7 +132,7 @@ def test_clear_answers_find_the_means_of_rare_levels(monkeypatch: pytest.MonkeyP
 
 def test_control_about_the_means_rare_levels_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standardized, "MAX_RADIUS_FACTOR", 1.5)
-    monkeypatch.setattr(standardized, "is_binary", lambda schema: np.zeros(10, bool))
+    monkeypatch.setattr(standardized, "binary_features", lambda schema: np.zeros(10, bool))
     shape = whitened()
     rarest = (table()["group"] == "c").mean()
     assert shape.map.center[-1] < 0.8 * rarest
@@ -180,7 +180,7 @@ def errors(monkeypatch: pytest.MonkeyPatch, *, former: bool) -> float:
     """Return the root mean square error of correlations over releases at epsilon 1."""
     frame, found = table(), []
     if former:
-        monkeypatch.setattr(standardized, "is_binary", lambda schema: np.zeros(10, bool))
+        monkeypatch.setattr(standardized, "binary_features", lambda schema: np.zeros(10, bool))
         monkeypatch.setattr("dpcov.mechanisms.row_transform.MAX_LEVEL_SQUARED_NORM", 1e9)
     cells = pd.concat([frame.drop(columns="group"), pd.get_dummies(frame["group"])], axis=1)
     truth = np.corrcoef(cells.to_numpy(float).T)

@@ -33,8 +33,8 @@ DependsOn = Literal["one column", "two columns", "all columns"]
 # If figures depend on all columns, only this many columns form pairs: those with the longest hidden
 # tails. Source: choice. The time grows with the square of this number.
 MAX_PAIRED_COLUMNS = 20
-# Upper limit of a hidden tail, in multiples of the variance of its column. The limit keeps infinity
-# out of products with 0. Source: any number far above real tails.
+# Largest size of a hidden tail, in multiples of the variance of its column. An infinite size times
+# an effect of 0 would be undefined. Source: choice; no real tail is as large.
 MAX_TAIL_SIZE = 1e100
 
 
@@ -108,9 +108,9 @@ class HiddenTails:
         Largest hidden sums of squares, in multiples of `variances`.
 
     shifts : ndarray, shape (m, 3), or None
-        Three numbers for each column. A shift of the mean by one standard deviation adds the first
-        number to the sum, and the second number to the sum of squares. The third number is the
-        largest hidden shift, in standard deviations. None for a release without means.
+        Three numbers for each column. The first two describe a shift of the mean by one standard
+        deviation: how much the sum grows, and how much the sum of squares grows. The third number
+        is the largest hidden shift, in standard deviations. None for a release without means.
 
     """
 
@@ -190,8 +190,8 @@ class HiddenTails:
     def _paired(self, pairs: Integers, sign: int) -> Direction:
         """Return the direction of tails in pairs of columns, with this sign of the products.
 
-        A factor is the longest tail among the columns of its set. Each sum of squares then changes
-        by at most half of its variance.
+        All pairs of a set share one factor: the size of the longest tail in the set. A change then
+        adds at most half of its variance to a sum of squares.
         """
         each, (i, j) = np.arange(len(pairs))[:, None], np.moveaxis(self.columns[pairs], 2, 0)
         factors = self.squares[pairs].max(axis=(1, 2))

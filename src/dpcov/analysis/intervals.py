@@ -636,9 +636,9 @@ class Coefficients(_Plain):
     def largest(self, release: Release, center: Array, weights: Array) -> Array:
         """Return limits of the absolute values of linear combinations of the coefficients.
 
-        Let G be the covariance of the features, and v the variance of the target. For coefficients
-        b of least squares, b' G b is at most v. For weights w, |w' b| is therefore at most
-        sqrt(v w' G^-1 w). The intercept has no limit.
+        Least squares cannot explain more than the variance v of the target: b' G b <= v for the
+        coefficients b and the covariance G of the features. It follows that a combination w' b is
+        at most sqrt(v w' G^-1 w) in absolute value. The intercept has no limit.
 
         Parameters
         ----------

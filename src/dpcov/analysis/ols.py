@@ -956,9 +956,9 @@ def _intervals_of_figures(
 def _ends(
     values: Vector, sampling: Vector, privacy: Vector, degrees: float, level: float
 ) -> Matrix:
-    """Return the ends of intervals, shape (2, k), from the errors of sampling and of the noise.
+    """Return the lower and upper ends of intervals for sampling and privacy noise, shape (2, k).
 
-    The quantile for sampling is of the t distribution, and the quantile for the noise is normal.
+    Sampling errors have quantiles of the t distribution; privacy errors have normal quantiles.
     """
     t = scipy.special.stdtrit(degrees, (1 + level) / 2)
     reach = np.hypot(t * sampling, scipy.special.ndtri((1 + level) / 2) * privacy)

@@ -37,7 +37,6 @@ from dpcov.published.clipping import ClippingBias
 from dpcov.published.kinds import NoisyTrace
 from dpcov.published.pseudo_rows import positive
 from dpcov.published.record import affine, congruent
-from dpcov.rows.schema import Flag
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Matrix, Vector
@@ -484,14 +483,13 @@ class Estimate:
         squares, sums = np.zeros((2, record.lattice.features))
         if record.lengths is None:
             return squares, sums
-        columns = record.schema.encoded_columns
         center = 0 * sums if record.center is None else record.center
         unit = sums + 1
         if record.linear_map is not None:
             unit = np.linalg.norm(record.linear_map, axis=0)
         rows = hidden_units(record.guarantee.budget) * record.lattice.unit.max_rows
         for at, feature in enumerate(record.schema.features):
-            if not feature.is_indicator and not isinstance(columns[feature.name], Flag):
+            if not record.schema.is_binary(feature):
                 longest = float(unit[at] * (1 + abs(center[at])))
                 squared_norm, norm = record.lengths.largest_tail_losses(
                     record.lattice.radius, longest, rows

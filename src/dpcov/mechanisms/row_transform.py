@@ -10,7 +10,6 @@ import numpy as np
 
 from dpcov.denoise import shown
 from dpcov.rows.moment import LinearMap, max_transformed_norm
-from dpcov.rows.schema import Flag
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix, Vector
@@ -30,21 +29,18 @@ MIN_COUNT_SDS = 2.0
 MAX_LEVEL_SQUARED_NORM = 2.0
 
 
-def is_binary(schema: Schema) -> Booleans:
+def binary_features(schema: Schema) -> Booleans:
     """Return True for each feature that is a flag or an indicator, shape (p,)."""
-    columns = schema.encoded_columns
-    return np.array(
-        [one.is_indicator or isinstance(columns[one.column], Flag) for one in schema.features]
-    )
+    return np.array([schema.is_binary(feature) for feature in schema.features])
 
 
 def level_steps(schema: Schema, center: Vector) -> Matrix:
-    """Return the steps from the mean of a column to each of its levels.
+    """Return the steps from the mean row to the same row with another level.
 
     Parameters
     ----------
     schema : Schema
-        Schema of the table.
+        Schema with p features, of which k are flags or indicators.
 
     center : ndarray, shape (p,)
         Means of the encoded features.
@@ -52,11 +48,10 @@ def level_steps(schema: Schema, center: Vector) -> Matrix:
     Returns
     -------
     ndarray, shape (k, p)
-        For each indicator, the step to a row with this level. For each flag, the step to its rarer
-        value. Other columns do not change.
+        One step for each indicator, to its level, and for each flag, to its rarer value.
 
     """
-    steps, binary = np.diag(np.where(center > 0, -1, 1) - center), is_binary(schema)
+    steps, binary = np.diag(np.where(center > 0, -1, 1) - center), binary_features(schema)
     for places in schema.indicators.values():
         steps[np.ix_(places, places)] = np.eye(len(places)) - center[places]
     return steps[binary]
@@ -163,20 +158,22 @@ class RowTransform:
 
 
 def _widened(moment: Matrix, steps: Matrix, count: float) -> Matrix:
-    """Increase a second moment along steps that its whitening map would make too long.
+    """Increase a second moment along the steps that whitening would make too long.
 
     Parameters
     ----------
     moment : ndarray, shape (p, p)
-        Sum over the rows about their mean, positive definite.
+        Positive definite second moment of the rows about their mean.
     steps : ndarray, shape (k, p)
-        Steps from the mean.
+        Steps from the mean row.
     count : float
         Number of rows.
 
     Returns
     -------
     ndarray, shape (p, p)
+        Second moment. The squared norm of every whitened step is at most `MAX_LEVEL_SQUARED_NORM`
+        mean squared norms of a row.
 
     """
     moment, inverse = moment.copy(), np.linalg.inv(moment)

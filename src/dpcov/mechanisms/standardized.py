@@ -20,7 +20,7 @@ from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.radius_losses import RULE_COLUMN_LOSS_RELATIVE_SD, squared_norm_losses
-from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform, is_binary
+from dpcov.mechanisms.row_transform import MIN_COUNT_SDS, RowTransform, binary_features
 from dpcov.published.costs import rounds_of
 from dpcov.published.kinds import DIRECTIONS, NoisySums, Round, with_rule
 from dpcov.published.norm_histogram import (
@@ -591,7 +591,7 @@ class Spread:
         """
         center, extents = self.center.copy(), self._extents(schema)
         if not last:
-            binary = is_binary(schema)
+            binary = binary_features(schema)
             binary[list(self.gaps.values())] = False  # a missingness indicator has its own length
             center[binary] = 0.0
             extents = np.where(binary, 1.0, np.sqrt(self.variances))

@@ -800,7 +800,7 @@ class _Tail(NamedTuple):
     def farthest_bin(self, probability: float) -> int:
         """Return the last bin that a row reaches with at least this probability.
 
-        A row reaches a bin if it lies in this bin or beyond. The number of rows in a bin is Poisson
+        A row that lies beyond a bin reaches it too. The number of rows in a bin is Poisson
         distributed. If all probabilities are smaller, the result is the first undetectable bin.
         """
         of_candidate, of_sparse = (

@@ -1177,6 +1177,20 @@ class Schema(_Model):
         """
         return tuple(feature for feature in self.features if feature.variable)
 
+    def is_binary(self, feature: Feature) -> bool:
+        """Return True for a flag or an indicator, which has two values.
+
+        Examples
+        --------
+        >>> import dpcov
+        >>> columns = {"ill": {"kind": "flag"}, "age": {"kind": "number", "lower": 0, "upper": 99}}
+        >>> schema = dpcov.Schema.parse({"version": 2, "columns": columns})
+        >>> [schema.is_binary(feature) for feature in schema.features]
+        [True, False]
+
+        """
+        return feature.is_indicator or isinstance(self.encoded_columns[feature.column], Flag)
+
     @cached_property
     def indicators(self) -> dict[str, list[int]]:
         """Positions of the indicators of each column.

@@ -125,12 +125,7 @@ class Quantity:
 
 def shares(schema: Schema) -> list[str]:
     """Return the names of the flags and of the levels of categorical columns."""
-    columns = schema.encoded_columns
-    return [
-        feature.name
-        for feature in schema.variables
-        if feature.is_indicator or getattr(columns.get(feature.name), "reading", "") == "flag"
-    ]
+    return [feature.name for feature in schema.variables if schema.is_binary(feature)]
 
 
 def _of_coefficient(release: Release, target: str, feature: str) -> Widths:
