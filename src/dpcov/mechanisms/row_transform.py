@@ -24,7 +24,8 @@ NOISE_FLOOR_FACTOR = 1.0
 # A noisy number of rows is reliable above this many standard deviations of its noise. Source: with
 # 1 or 4, no error differs by more than 5% (`make bench NAME=constants`).
 MIN_COUNT_SDS = 2.0
-# Largest squared norm of the whitened step from the mean to a level, in mean squared norms of rows.
+# Largest squared norm of a whitened step from the mean row to a level. Its unit is the mean squared
+# norm of a whitened row.
 # Source: `make bench NAME=rare_levels` compares it with 0.5, 1, 4, 9 and no limit.
 MAX_LEVEL_SQUARED_NORM = 2.0
 

@@ -96,7 +96,7 @@ class Threads:
         """
         task = Task(call)
         if len(self._started) < self._count:
-            # threading.Thread waits in its start for a lock of the kind that is avoided here.
+            # `threading.Thread` is no alternative: its method `start` waits with such a lock.
             self._started.append(start_new_thread(self._work, ()))
         self._tasks.put(task)
         return task
