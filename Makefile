@@ -60,7 +60,7 @@ r: ## Check the R package (R with jsonlite, knitr, markdown and lavaan; qpdf)
 workflows: ## Check the workflows of GitHub (actionlint, or npm with Node.js)
 	.ci/workflows
 
-lint: .venv/ready-lint ## Check style and imports; print code lines by package
+lint: .venv/ready-lint docstrings ## Check style, imports and docstrings; print code lines by package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
@@ -143,7 +143,7 @@ mutants: .venv/ready-test ## Plant small faults in the modules that carry the gu
 figures: .venv/ready-bench ## Put measured results into the documentation
 	$(BIN)/python benchmarks/figures.py
 
-docs: .venv/ready-docs docstrings ## Build the documentation site in docs/_build
+docs: .venv/ready-docs ## Build the documentation site in docs/_build
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going --quiet --jobs auto docs docs/_build
 
 LOCK_OF := uv pip compile --quiet --constraint constraints.txt \

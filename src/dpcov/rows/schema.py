@@ -1180,6 +1180,16 @@ class Schema(_Model):
     def is_binary(self, feature: Feature) -> bool:
         """Return True for a flag or an indicator, which has two values.
 
+        Parameters
+        ----------
+        feature : Feature
+            One of `features`.
+
+        Returns
+        -------
+        bool
+            Whether the feature has two values.
+
         Examples
         --------
         >>> import dpcov
