@@ -44,6 +44,7 @@ BUDGETS: tuple[dict[str, float], ...] = (
     {"epsilon": 1.0, "delta": 1e-6},
 )
 RELATIONS = ("add-remove", "replace-one")  # in turn, by seed
+TABLE_PARTS = ("tune", "heavy", "default", "posterior")  # of benchmarks/tables.toml
 KINDS = ("correlation", "variances", "ols", "means", "frobenius")
 # Largest geometric mean of the error over the earlier error. The limits of light tails and of
 # single cells follow.
@@ -142,7 +143,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=12)
     asked = parser.parse_args()
     own = [path.stem for path in sorted(asked.folder.glob("*.npz"))] if asked.folder else []
-    known = (one for part in ("tune", "heavy", "default", "posterior") for one in PARTS[part])
+    known = (one for part in TABLE_PARTS for one in PARTS[part])
     tables = asked.tables or [*own, *(one for one in known if one != "levels alone")]
     kept = Kept("tails.json", COMMAND)
     there = {(row["table"], row["method"]) for row in kept.go_on()}

@@ -16,6 +16,7 @@ from dpcov.api.plans.simulated_rows import SimulatedRows
 from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.mechanisms import mechanism_named
+from dpcov.mechanisms.standardized import BY_DIRECTION
 from dpcov.published.pseudo_rows import pseudo_rows
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -129,8 +130,68 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
         # The leading eigenvalue belongs to pay; a matrix release does not describe its tail.
         bar = 1.6 if figure == "eigenvalue" else 1.3
         assert 1 / bar < getattr(right, figure) / getattr(facts, figure) < bar, figure
-        if figure in ("entry", "correlation", "eigenvalue"):
+        # At rho 0.1, the noise in correlations hides the effect of levels that are no levels.
+        if figure in ("entry", "eigenvalue") or (figure == "correlation" and rho > 1):
             assert getattr(wrong, figure) / getattr(facts, figure) > 1.3, figure
+
+
+FLAGS = Schema.parse(
+    {
+        "version": 2,
+        "columns": {
+            **{f"n{j}": {"kind": "number", "lower": 0, "upper": 100} for j in range(5)},
+            "rare": {"kind": "flag"},
+            "common": {"kind": "flag"},
+            "asked": {"kind": "flag", "missing": "level"},
+        },
+    }
+)
+
+
+def flagged() -> pd.DataFrame:
+    """Return five related numbers and three flags that depend on them."""
+    generator = np.random.default_rng(3)
+    scores = generator.standard_normal((20_000, 8)) + 0.7 * generator.standard_normal((20_000, 1))
+    table = pd.DataFrame(50 + 10 * scores[:, :5], columns=[f"n{j}" for j in range(5)])
+    table["rare"], table["common"] = scores[:, 5] > 2.5, scores[:, 6] > 0.5
+    table["asked"] = np.where(scores[:, 0] > 1.5, None, scores[:, 7] > 0)
+    return table
+
+
+@pytest.fixture(scope="module")
+def like_flags() -> dpcov.Release:
+    return dpcov.release(flagged(), schema=FLAGS, mechanism="gaussian", rho=1e6, seed=0)
+
+
+def test_flags_like_a_release_have_two_values_and_about_its_moments(like_flags):
+    rows = rows_like(like_flags, FLAGS, 20_000, np.random.default_rng(1))
+    names = [feature.name for feature in FLAGS.features]
+    at = [names.index(name) for name in ("rare", "common", "asked")]
+    absent = rows[:, names.index("asked=(missing)")] == 1
+    assert np.isin(rows[:, at[:2]], (-1.0, 1.0)).all()
+    assert np.isin(rows[~absent, at[2]], (-1.0, 1.0)).all()
+    assert not rows[absent, at[2]].any()
+    means, covariance = moments_like(like_flags, FLAGS)
+    scale = np.sqrt(np.diag(covariance))
+    assert np.abs((rows.mean(axis=0) - means) / scale).max() < 0.04
+    off = (np.cov(rows, rowvar=False) - covariance) / np.outer(scale, scale)
+    assert np.abs(off).max() < 0.1
+
+
+def test_a_plan_for_flags_predicts_the_errors_of_releases(like_flags, monkeypatch):
+    table, planner = flagged(), _Planner(FLAGS, Neighbors.ADD_REMOVE, Assumptions(like=like_flags))
+    mechanism, rho = BY_DIRECTION, 0.5
+    made = [dpcov.release(table, schema=FLAGS, rho=rho, seed=seed) for seed in range(12)]
+    assert {one.mechanism for one in made} == {"standardized"}
+    trials = planner.trials(len(table))
+    facts = trials.measured(made)
+    right = trials.errors(mechanism, ZCDP(rho), Neighbors.ADD_REMOVE, repeats=12)
+    # The control does not know which columns are flags.
+    monkeypatch.setattr(Schema, "is_binary", lambda self, feature: feature.is_indicator)
+    wrong = trials.errors(mechanism, ZCDP(rho), Neighbors.ADD_REMOVE, repeats=12)
+    for figure in ("noise", "entry", "correlation"):
+        assert 2 / 3 < getattr(right, figure) / getattr(facts, figure) < 1.5, figure
+        assert getattr(wrong, figure) / getattr(facts, figure) > 1.5, figure
 
 
 def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, monkeypatch):
@@ -149,7 +210,7 @@ def test_the_constant_of_simulated_rows_is_that_of_the_declared_columns(like, mo
     recorded.errors(mechanism_named("standardized"), ZCDP(1.0), Neighbors.ADD_REMOVE, repeats=1)
     (truth,) = truths
     assert (truth.radius, truth.intercept) == (SCHEMA.largest_norm, SCHEMA.intercept)
-    assert trials.source.schema.largest_norm > 1.5 * truth.radius
+    assert trials.source._rows.schema.largest_norm > 1.5 * truth.radius
 
 
 def test_a_simulated_table_like_a_release_has_exactly_its_moment(like):

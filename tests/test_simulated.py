@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcov.api.plans.simulated import DEFAULT_CORRELATION, Assumptions, _laws, _rows, simulated_rows
+from dpcov.api.plans.simulated import (
+    DEFAULT_CORRELATION,
+    Assumptions,
+    SimulatedTable,
+    _laws,
+    _rows,
+    simulated_rows,
+)
 from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.errors import SchemaError
+from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 
 NAMES = [f"x{j}" for j in range(8)]
@@ -58,6 +66,20 @@ def test_a_mean_near_a_bound_makes_two_values_of_a_column_of_flags(mean, spread,
     assert np.mean(flags > 0.99) == pytest.approx(share, abs=0.01)
     assert np.mean(np.abs(flags) > 0.99) > 0.95
     assert np.isfinite(flags).all()
+
+
+@pytest.mark.parametrize(
+    ("assumed", "share"),
+    [({}, 0.2), ({"means": {"ill": 0.03}}, 0.03), ({"spreads": {"ill": 0.6}}, 0.1)],
+)
+def test_a_flag_has_two_values_with_the_frequency_that_was_assumed(assumed, share):
+    columns = {"age": {"kind": "number", "lower": 0, "upper": 100}, "ill": {"kind": "flag"}}
+    schema = Schema.parse({"version": 2, "columns": columns})
+    for longer in (False, True):
+        table = SimulatedTable.of(schema, Lattice.of(schema), Assumptions(**assumed))
+        ill = (table.with_longer_tails() if longer else table).encoded[:, 1]
+        assert set(ill) == {-1.0, 1.0}
+        assert min(np.mean(ill > 0), np.mean(ill < 0)) == pytest.approx(share, abs=0.005)
 
 
 @pytest.mark.parametrize("size", [0.2, 0.4])

@@ -12,7 +12,7 @@ from dpcov.estimate import Estimate
 from dpcov.published.pseudo_rows import positive
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
 # Smallest variance per row below which a direction counts as noise. Source: not recorded.
@@ -25,7 +25,7 @@ class LevelDraws:
     Attributes
     ----------
     drawn : ndarray, shape (rows, k)
-        Encoded features drawn so far.
+        Features drawn so far, in the encoding of the release.
 
     given : list of int, length k
         Positions of these features in the release.
@@ -56,7 +56,7 @@ class LevelDraws:
             Residual covariance.
 
         """
-        covariance, means = self._estimate.covariance, self._estimate.means
+        covariance, means = self._estimate.covariance, self._estimate.encoded
         cross = covariance[np.ix_(self.given, at)]
         gram = covariance[np.ix_(self.given, self.given)]
         slopes, _ = solve(gram + self._damping * np.eye(len(gram)), cross)
@@ -65,19 +65,28 @@ class LevelDraws:
             covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
             + slopes.T @ gram @ slopes
         )  # fmt: skip
-        return self._estimate.encoded[at] + centred @ slopes, residual
+        return means[at] + centred @ slopes, residual
 
-    def draw(self, at: list[int]) -> None:
+    def draw(self, at: list[int], low: float = 0.0, high: float = 1.0) -> Booleans:
         """Draw a level, or none of the levels, for each row.
 
         Parameters
         ----------
-        at : list of int
-            Positions of the 0/1 features of the levels.
+        at : list of int, length b
+            Positions of the features of the levels.
+
+        low, high : float
+            Mean of a feature in rows without its level and with it, in the encoding of the release.
+
+        Returns
+        -------
+        ndarray of bool, shape (rows, b)
+            True for the drawn level.
 
         """
-        shares = np.clip(self._estimate.means[at], 0.0, 1.0)
-        chances = self.regression(at)[0]
+        width = high - low
+        shares = np.clip((self._estimate.encoded[at] - low) / width, 0.0, 1.0)
+        chances = (self.regression(at)[0] - low) / width
         shares = np.append(shares, max(0.0, 1 - float(shares.sum())))
         chances = np.column_stack([chances, 1 - chances.sum(axis=1)])
         if shares.sum() <= 0:
@@ -86,8 +95,11 @@ class LevelDraws:
         count = len(chances)
         uniform = (self._generator.permutation(count) + 0.5) / count
         drawn = drawn_levels(chances, uniform)
-        indicators = (drawn[:, None] == np.arange(len(at))).astype(np.float64)
-        self.drawn = np.column_stack([self.drawn, indicators])
+        return np.asarray(drawn[:, None] == np.arange(len(at)))
+
+    def add(self, at: list[int], features: Matrix) -> None:
+        """Add drawn features, shape (rows, b), on which later features depend."""
+        self.drawn = np.column_stack([self.drawn, features])
         self.given += at
 
 

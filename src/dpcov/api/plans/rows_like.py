@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Unexplained fraction of a column's variance up to which the categories count as explaining the
 # whole variance. Source: not recorded.
 MAX_ROUNDING_SHARE = 1e-6
+# Smallest fraction of cells that are not missing, so that no number is divided by 0.
+MIN_PRESENT_SHARE = 1e-3
 
 
 def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
@@ -51,9 +53,10 @@ def rows_like(
 ) -> Matrix:
     """Simulate encoded rows that have about the moments of a release.
 
-    Each indicator is 0 or 1, each row has one category of a column, and a missing number is 0. The
-    function draws the categories one after another (`LevelDraws`). A numeric value is the sum of
-    its regression on the categories and of a residual from `pseudo_rows`.
+    Each indicator is 0 or 1, each flag is -1 or 1, each row has one category of a column, and a
+    missing number is 0. The function draws the categories and then the flags, one column after
+    another (`LevelDraws`). A number is the sum of its regression on these columns and of a residual
+    from `pseudo_rows`.
 
     Parameters
     ----------
@@ -77,23 +80,29 @@ def rows_like(
     """
     features = schema.variables
     positions, centers, ratios = _places(release, schema)
-    numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
-    levels: dict[str, list[int]] = {}
-    for j, feature in enumerate(features):
-        if feature.is_indicator:
-            levels.setdefault(feature.column, []).append(j)
+    levels, flags, numbers = _parts(schema)
     rows = np.empty((count, len(features)))
+    means, covariance = moments_like(release, schema)
     draws = LevelDraws(release, count, generator)
     for here in levels.values():
-        draws.draw([positions[j] for j in here])
-        rows[:, here] = draws.drawn[:, -len(here) :]
+        at = [positions[j] for j in here]
+        rows[:, here] = draws.draw(at)
+        draws.add(at, rows[:, here])
+    for j in flags:
+        absent, extent = rows[:, levels.get(features[j].column, [])].any(axis=1), 1.0
+        if schema.encoded_columns[features[j].column].missing == "midpoint":
+            extent = _present_share(means[j], covariance[j, j])
+            absent = generator.random(count) > extent
+        low, high = (np.array([-extent, extent]) - centers[j]) / ratios[j]
+        ones = draws.draw([positions[j]], low, high)[:, 0]
+        rows[:, j] = np.where(absent, 0.0, np.where(ones, 1.0, -1.0))
+        draws.add([positions[j]], (rows[:, [j]] - centers[j]) / ratios[j])
     if not numbers:
         return rows
     given, left = draws.regression([positions[j] for j in numbers])
     given = centers[numbers] + given * ratios[numbers]
     left *= np.outer(ratios[numbers], ratios[numbers])
-    means, covariance = moments_like(release, schema)
-    # If the categories determine a number, its residual is a rounding error and predicts nothing.
+    # If the categories and flags determine a number, its residual is a rounding error.
     determined = np.diag(left) <= MAX_ROUNDING_SHARE * np.diag(covariance)[numbers]
     left[determined] = left[:, determined] = 0.0
     means, lowest = means[numbers], np.full(len(numbers), -1.0)
@@ -106,6 +115,30 @@ def rows_like(
     if len(numbers) == len(features) == len(release.columns):
         rows = np.clip(centers + _as_long(release, (rows - centers) / ratios) * ratios, -1.0, 1.0)
     return rows
+
+
+def _parts(schema: Schema) -> tuple[dict[str, list[int]], list[int], list[int]]:
+    """Return the positions of the indicators of each column, of the flags, and of the numbers."""
+    levels: dict[str, list[int]] = {}
+    flags: list[int] = []
+    numbers: list[int] = []
+    for j, feature in enumerate(schema.variables):
+        if feature.is_indicator:
+            levels.setdefault(feature.column, []).append(j)
+        elif schema.is_binary(feature) and not schema.person_means:
+            flags.append(j)
+        else:  # if a row is the mean of a person's rows, a flag is a fraction
+            numbers.append(j)
+    return levels, flags, numbers
+
+
+def _present_share(mean: float, variance: float) -> float:
+    """Return the fraction of the cells of a flag that are not missing.
+
+    A missing cell is encoded as 0 and all other cells as -1 or 1, so the fraction is the mean
+    square of the flag.
+    """
+    return float(np.clip(variance + mean**2, MIN_PRESENT_SHARE, 1.0))
 
 
 def _as_long(release: Release, rows: Matrix) -> Matrix:

@@ -24,7 +24,7 @@ from dpcov.errors import ReleaseError, SchemaError
 from dpcov.estimate import Estimate
 from dpcov.published.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.rows.moment import Lattice, SecondMoment
-from dpcov.rows.schema import Categorical, Numeric, Schema
+from dpcov.rows.schema import Categorical, Flag, Numeric, Schema
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -96,7 +96,8 @@ class Assumptions:
     Numeric columns are simulated from beta distributions. The mean of a column differs from the
     midpoint of its bounds by the typical standard deviation, unless you state the mean. The
     frequencies of the categories are proportional to 1, 1/4, 1/9 and so on, in the order of the
-    schema.
+    schema. A flag has two values, so its mean determines its standard deviation. Unless you state
+    one of them, its rarer value has the frequency 1/5, as in a category with two levels.
 
     Examples
     --------
@@ -247,7 +248,8 @@ class SimulatedTable:
         The method multiplies all deviations from the means in a row by one random factor with mean
         square 1. Values outside the bounds become the bounds.
         """
-        numbers = [j for j, one in enumerate(self.schema.features) if not one.is_indicator]
+        features = enumerate(self.schema.features)
+        numbers = [j for j, one in features if not self.schema.is_binary(one)]
         generator, encoded = np.random.default_rng(TABLE_SEED), self.encoded.copy()
         means, factors = encoded.mean(axis=0), generator.chisquare(3, (len(encoded), 1)) ** -0.5
         about = (encoded - means)[:, numbers] * factors
@@ -441,13 +443,35 @@ def _rows(
 def _laws(schema: Schema, assumptions: Assumptions) -> dict[str, Matrix]:
     """Return ascending quantiles of each numeric column.
 
-    The means alternate between the two sides of the midpoints.
+    The means alternate between the two sides of the midpoints. A flag has two values.
     """
-    return {
-        name: _bounded(*_law(assumptions, name, column, 1 if at % 2 else -1))
-        for at, (name, column) in enumerate(schema.encoded_columns.items())
-        if not isinstance(column, Categorical)
-    }
+    laws = {}
+    for at, (name, column) in enumerate(schema.encoded_columns.items()):
+        side = 1 if at % 2 else -1
+        if isinstance(column, Flag) and not schema.person_means:
+            laws[name] = _two_values(_mean_of_flag(assumptions, name, side))
+        elif not isinstance(column, Categorical):
+            laws[name] = _bounded(*_law(assumptions, name, column, side))
+    return laws
+
+
+def _mean_of_flag(assumptions: Assumptions, name: str, side: int) -> float:
+    """Return the mean of an encoded flag.
+
+    Without a stated mean, it follows from a stated standard deviation. Without both, the flag has
+    the frequencies of a category with two levels.
+    """
+    if name in assumptions.means:
+        return 2 * assumptions.means[name] - 1
+    if name in assumptions.spreads:
+        return side * math.sqrt(1 - assumptions.spreads[name] ** 2)
+    return side * (1 - 2 / (1 + 2**CATEGORY_POWER))
+
+
+def _two_values(mean: float) -> Matrix:
+    """Return ascending values -1 and 1 with about a given mean, shape (MIN_SIMULATED_ROWS,)."""
+    ones = np.arange(MIN_SIMULATED_ROWS) >= round(MIN_SIMULATED_ROWS * (1 - mean) / 2)
+    return np.where(ones, 1.0, -1.0)
 
 
 def _law(assumptions: Assumptions, name: str, column: Numeric, side: int) -> tuple[float, float]:

@@ -63,19 +63,18 @@ class SimulatedRows(Rows):
             radius=declared.effective_radius,
             intercept=declared.intercept,
         )
-        super().__init__(plain, ArraySource(encoded, names), threads=1)
-        self.declared = declared
+        self._rows = Rows(plain, ArraySource(encoded, names), threads=1)
+        self.schema = declared  # mechanisms treat flags and levels as in a real table
         self.count = count
         self._factor = Fraction(count, len(encoded))
         self._without_transform: dict[tuple[float | None, Lattice | None], SecondMoment] = {}
 
-    @property
-    def missing_columns(self) -> dict[int, int]:
-        return self.declared.missing_columns
+    def require_rereadable(self) -> None:
+        """Do nothing, because dpcov can read an array again."""
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
-        unit = self.declared.privacy_unit
-        return replace(super().lattice(radius=radius, features=features), unit=unit)
+        unit = self.schema.privacy_unit
+        return replace(self._rows.lattice(radius=radius, features=features), unit=unit)
 
     def second_moments(
         self,
@@ -99,10 +98,12 @@ class SimulatedRows(Rows):
         self, radius: float | None, transform: LinearMap | None, lattice: Lattice | None
     ) -> SecondMoment:
         """Return the second moment, scaled to the number of rows that these rows represent."""
-        (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
+        features = None if transform is None else len(transform.integers)
+        lattice = lattice or self.lattice(radius=radius, features=features)
+        (found,) = self._rows.second_moments(radius=radius, transform=transform, lattice=lattice)
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
         units = (found.units * doubled + whole) // (2 * whole)  # rounded
-        persons = -(-self.count // self.declared.privacy_unit.max_rows)
+        persons = -(-self.count // self.schema.privacy_unit.max_rows)
         return replace(found, units=units, unit_count=persons)
 
     def norm_counts(
@@ -112,13 +113,13 @@ class SimulatedRows(Rows):
         radius: float | None = None,
         transform: LinearMap | None = None,
     ) -> Integers:
-        found = super().norm_counts(edges, radius=radius, transform=transform)
+        found = self._rows.norm_counts(edges, radius=radius, transform=transform)
         # The rounded counts add up to the number of rows.
         sums = np.rint(np.cumsum(found) * float(self._factor)).astype(np.int64)
         return np.diff(sums, prepend=0)
 
     def total(self) -> int:
-        return self.count * units_per_row(self.declared)
+        return self.count * units_per_row(self.schema)
 
     def integer_rows(self) -> IntegerRows:
         raise MechanismError(SINGLE_ROWS_REASON)
@@ -170,10 +171,10 @@ def simulated_releases(
         The mechanism refuses the budget, or it needs single rows.
 
     """
-    per_row = units_per_row(source.declared)
+    per_row = units_per_row(source.schema)
     lattice = source.lattice()
     laws = count.calibrated(mechanism, lattice, budget, neighbors, per_row, with_mu=with_mu)
     for seed in range(repeats):
         made = count.run(mechanism, source, laws, Entropy.seeded(seed))
-        named = replace(made, schema=source.declared)
+        named = replace(made, schema=source.schema)
         yield denoise(named, method, generator=simulation_generator(seed))

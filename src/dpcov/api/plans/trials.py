@@ -154,7 +154,7 @@ class Trials:
         assert self.source is not None  # noqa: S101  for type checkers: the releases have rows
         # The exact second moment of transformed rows must not clip any row. No row exceeds the
         # largest norm of the declared schema.
-        radius = None if made[0].linear_map is None else self.source.declared.largest_norm
+        radius = None if made[0].linear_map is None else self.source.schema.largest_norm
         return replace(self, moment=self.source.second_moments(radius=radius)[0]).measured(made)
 
     def releases(
