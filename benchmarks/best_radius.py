@@ -12,7 +12,7 @@ geometric mean, over tables and budgets, of the error divided by the error of th
   are therefore a limit: no other choice among these radii has smaller errors.
 - with the multiple that is best for the whole matrix (`frobenius`) of each table and budget.
 
-The tables and the budgets are those of `tails.py`. `--folder FOLDER` adds tables, as there.
+The script uses the tables and the budgets of `tails.py`. `--folder FOLDER` adds tables, as there.
 """
 
 from __future__ import annotations
