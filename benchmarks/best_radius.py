@@ -69,9 +69,10 @@ def measured(job: tuple[str, Path | None, int]) -> list[Row]:
                     asked: Any = {"neighbors": RELATIONS[seed % 2], "seed": seed, **budget}
                     try:
                         made = dpcov.release(table.frame, schema=schema, **asked)
+                        answer = made.count(), made.mean(), made.covariance()
                     except DpcovError:
-                        break  # the budget is too small for the table
-                    answer = made.count(), made.mean(), made.covariance()
+                        found = {}  # the budget is too small for the table
+                        break
                     for kind, error in more_errors(answer, truth).items():
                         if kind in found:
                             found[kind].append(error)
@@ -114,7 +115,8 @@ def main() -> int:
     known = [one for part in TABLE_PARTS for one in PARTS[part] if one != "levels alone"]
     tables = asked.tables or [*own, *known]
     kept = Kept("best_radius-cells.json", COMMAND)
-    kept.pooled(measured, [(table, asked.folder, asked.seeds) for table in tables])
+    there = {row["table"] for row in kept.go_on()}
+    kept.pooled(measured, [(one, asked.folder, asked.seeds) for one in tables if one not in there])
     found = summary(kept.rows)
     show("Error over the error of the default", found)
     write("best_radius.json", COMMAND, found)
