@@ -9,7 +9,8 @@ The benchmark compares 95% intervals for the privacy noise with the statistics o
 covariances, correlations and regressions (least squares and ridge). It compares intervals for
 the clipped rows (`for_clipped_rows=True`) with the statistics of the clipped rows. The coverage
 leaves out the figures that are marked as dependent on a tail; *marked* is the fraction of these
-figures, and *of all* is the coverage with them.
+figures, and *of all* is the coverage with them. Likewise, *width* and *real/stated* use all
+figures, and *width, unmarked* and *real/stated, unmarked* leave the marked figures out.
 
 The width of the reference interval is 3.92 root mean square errors of the estimate. The column
 *certified* is the smallest average width of any private interval (module `certified`), in units of
@@ -256,12 +257,16 @@ def figures_of(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Ro
     reference_width = REFERENCE_SDS * real[kept]
     over = each["width"].mean(axis=0)[kept] / reference_width
     alone = REFERENCE_SDS * np.sqrt(np.mean(each["its error"] ** 2, axis=0))[kept]
+    sure = ~each["marked"] & reported & np.isfinite(each["deviation"])
+    widths = (each["width"][:, kept] / reference_width)[~each["marked"][:, kept]]
     its = float(np.median(each["its width"].mean(axis=0)[kept] / alone))
     return row | {
         "width": float(np.median(over)),
+        "width, unmarked": float(np.median(widths)) if widths.size else None,
         "guaranteed width": None if np.isnan(its) else its,  # none of a variance below 0
         "certified": None if least is None else float(np.median(least[kept] / reference_width)),
         "real/stated": _over(real[reported], stated[reported]),
+        "real/stated, unmarked": _over(each["error"][sure], each["deviation"][sure]),
         "by noise": _over(by_noise[reported], stated[reported]),
     }
 

@@ -14,6 +14,8 @@ COVERED = 0.85
 
 # Range of the measured error divided by the stated error.
 WELL = 0.7, 1.25
+# A stated error is far too large below the first of these ratios, and too small above the second.
+TOO_LARGE, TOO_SMALL = 0.4, 1.5
 
 # Smallest fraction of a stated error that comes from the noise, in a cell without a tail.
 MOSTLY = 0.9
@@ -37,6 +39,7 @@ def _figures(cells: list[Row]) -> Row:
     covered, alone, width, ratio = (
         _of(cells, key) for key in ("covered", "guaranteed", "width", "real/stated")
     )
+    unmarked = _of(cells, "real/stated, unmarked")
     return {
         "covered": float(covered.mean()),
         f"at least {COVERED:g}": float(np.mean(covered >= COVERED)),
@@ -45,8 +48,13 @@ def _figures(cells: list[Row]) -> Row:
         "marked": _mean(_of(cells, "marked")),
         "width": float(np.median(width)),
         f"at most {WIDEST:g}": float(np.mean(width <= WIDEST)),
+        "width, unmarked": float(np.median(_of(cells, "width, unmarked"))),
         "real/stated": float(np.exp(np.log(ratio).mean())),
         "largest": float(ratio.max()),
+        f"below {TOO_LARGE:g}": float(np.mean(ratio < TOO_LARGE)),
+        f"above {TOO_SMALL:g}": float(np.mean(ratio > TOO_SMALL)),
+        f"unmarked, below {TOO_LARGE:g}": float(np.mean(unmarked < TOO_LARGE)),
+        f"unmarked, above {TOO_SMALL:g}": float(np.mean(unmarked > TOO_SMALL)),
         f"{WELL[0]:g} to {WELL[1]:g}": _well(cells),
         "where noise is most": _well([one for one in cells if (one["by noise"] or 0) >= MOSTLY]),
         "guaranteed": float(alone.mean()),

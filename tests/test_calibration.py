@@ -55,7 +55,8 @@ ROW = {
     "table": "t", "kind": "pure", "budget": "epsilon 1", "relation": "add-remove",
     "statistic": "mean", "covered": 0.95, "guaranteed": 0.95, "noise halved": 0.7,
     "no lengths": None, "width": 1.0, "real/stated": 1.0, "OLS answers": None, "time": 1.0,
-    "of all": 0.9, "marked": 0.1, "by noise": 0.95,
+    "of all": 0.9, "marked": 0.1, "by noise": 0.95, "width, unmarked": 1.0,
+    "real/stated, unmarked": 1.0,
 }  # fmt: skip
 
 
@@ -75,6 +76,23 @@ def test_cells_that_cover_too_seldom_or_are_too_wide_are_named():
     tail = {"by noise": 0.5, "real/stated": 0.3}
     (total,) = calibration_summary.summary([ROW, ROW | tail])
     assert (total["0.7 to 1.25"], total["where noise is most"]) == (0.5, 1.0)
+    assert (total["below 0.4"], total["unmarked, below 0.4"], total["above 1.5"]) == (0.5, 0.0, 0.0)
+
+
+def test_unmarked_figures_have_their_own_ratio_of_errors():
+    # Two figures, one of them marked in both releases, with a stated error that is far too large.
+    one = {
+        "truth": np.ones(2), "error": np.array([1.0, 1.0]), "deviation": np.array([1.0, 100.0]),
+        "by noise": np.ones(2), "width": np.array([4.0, 400.0]), "of all": np.array([True, True]),
+        "marked": np.array([False, True]), "guaranteed": np.array([True, True]),
+        "its error": np.ones(2), "its width": np.ones(2),
+    }  # fmt: skip
+    row = calibration.figures_of((one, one))
+    assert row["real/stated, unmarked"] == 1.0
+    assert row["real/stated"] == pytest.approx(2**0.5 / 10_001**0.5)
+    assert row["width, unmarked"] == pytest.approx(4 / 3.92, rel=1e-3)
+    every = calibration.figures_of((one | {"marked": np.array([True, True])},) * 2)
+    assert (every["real/stated, unmarked"], every["width, unmarked"]) == (None, None)
 
 
 def test_a_control_that_coverage_does_not_notice_is_named():
