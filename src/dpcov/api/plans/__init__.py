@@ -353,7 +353,8 @@ class Plan(Result):
             else "means, standard deviations and correlations of the given release (--like)"
         )
         return [
-            f"Plan for {columns} columns ({len(self.schema.features)} features), {self.rows} rows, "
+            f"Plan for {_counted(columns, 'column')} "
+            f"({_counted(len(self.schema.features), 'feature')}), {_counted(self.rows, 'row')}, "
             f"{self.budget}, {self.neighbors.value}. dpcov read no data. Nothing was spent.",
             f"Assumptions: {assumed}.",
             *self._noise_in_words(),
@@ -594,6 +595,11 @@ class _Planner:
             repeats = MAIN_RELEASES if careful else RELEASES
         errors = trials.errors(mechanism, budget, self.neighbors, repeats)
         return Prediction(mechanism.name, budget, errors)
+
+
+def _counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as ``2 rows``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 @checked("epsilon", "delta", "rho", "neighbors")

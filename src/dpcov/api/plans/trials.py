@@ -208,12 +208,14 @@ class Trials:
         releases = [_as_if_whole(made) for made in releases]
         sizes = [_size(self._alike(made, made.second_moment()) - exact) for made in releases]
         related = truth.has_intercept and len(truth.columns) > 1
+        # A column with its missingness indicator has two features, but no other column explains it.
+        explained = related and len({one.column for one in self.schema.variables}) > 1
         return Errors(
             noise=noise / self.rows,
             entry=float(np.median(sizes)) / self.rows,
             correlation=_correlation_error(truth, releases) if related else None,
             eigenvalue=_eigenvalue_error(truth, releases) if related else None,
-            prediction=_prediction_error(truth, releases, self.targets) if related else None,
+            prediction=_prediction_error(truth, releases, self.targets) if explained else None,
         )
 
     def _of_sums(self, releases: Sequence[Release]) -> Errors:
