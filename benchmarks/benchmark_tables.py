@@ -82,6 +82,12 @@ def flags(rng: np.random.Generator) -> Table:
     return numbers((related(rng, 10_000, 8) < norm.ppf(rates)).astype(float), (0, 1))
 
 
+def declared_flags(rng: np.random.Generator) -> Table:
+    """Simulate flags with the same rates, declared as flags."""
+    found = flags(rng)
+    return Table(found.frame, {name: {**it, "kind": "flag"} for name, it in found.columns.items()})
+
+
 def casp(rng: np.random.Generator) -> Table:
     """Simulate nine properties with tails like t with 2 degrees of freedom."""
     tails = related(rng, 20_000, 9, 0.8) / np.sqrt(rng.chisquare(2, (20_000, 1)) / 2)
@@ -282,6 +288,7 @@ MADE: dict[str, Callable[[np.random.Generator], Table]] = {
     **{f.__name__: f for f in (scales, flags, casp, diamonds, census, lognormal, flights, crime)},
     **{f.__name__: f for f in (prices, clusters, bimodal, mistakes, purchases)},
     **{f.__name__: f for f in (answers, sensors, borders, returns, genes, survey)},
+    "declared flags": declared_flags,
     "some flags": partial(of_flags, rates=(0.02, 0.1, 0.2, 0.4), p=6),
     "rare flags": partial(of_flags, rates=(0.001, 0.01, 0.05), p=4),
     "flags and a long tail": partial(of_flags, rates=(0.02, 0.1, 0.2, 0.4), p=6, long=True),

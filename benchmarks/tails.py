@@ -44,7 +44,7 @@ BUDGETS: tuple[dict[str, float], ...] = (
     {"epsilon": 1.0, "delta": 1e-6},
 )
 RELATIONS = ("add-remove", "replace-one")  # in turn, by seed
-TABLE_PARTS = ("tune", "heavy", "default", "posterior")  # of benchmarks/tables.toml
+TABLE_PARTS = ("tune", "heavy", "default", "posterior", "declared")  # of benchmarks/tables.toml
 KINDS = ("correlation", "variances", "ols", "means", "frobenius")
 # Largest geometric mean of the error over the earlier error. The limits of light tails and of
 # single cells follow.
