@@ -93,6 +93,7 @@ def rows_like(
         if schema.encoded_columns[features[j].column].missing == "midpoint":
             extent = _present_share(means[j], covariance[j, j])
             absent = generator.random(count) > extent
+        # If a fraction `extent` of the cells is -1 or 1, the mean is between -extent and extent.
         low, high = (np.array([-extent, extent]) - centers[j]) / ratios[j]
         ones = draws.draw([positions[j]], low, high)[:, 0]
         rows[:, j] = np.where(absent, 0.0, np.where(ones, 1.0, -1.0))
