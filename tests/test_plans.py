@@ -255,6 +255,7 @@ def test_a_schema_without_an_intercept_has_no_correlations_to_predict():
         found.budget_for(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [{"kind": "number", "lower": 0, "upper": 9}, {"kind": "flag"}])
 def test_a_column_with_a_missingness_indicator_alone_has_no_regression(kind):
     schema = Schema.parse({"version": 2, "columns": {"score": kind | {"missing": "level"}}})
