@@ -10,7 +10,9 @@ covariances, correlations and regressions (least squares and ridge). It compares
 the clipped rows (`for_clipped_rows=True`) with the statistics of the clipped rows. The coverage
 leaves out the figures that are marked as dependent on a tail; *marked* is the fraction of these
 figures, and *of all* is the coverage with them. Likewise, *width* and *real/stated* use all
-figures, and *width, unmarked* and *real/stated, unmarked* leave the marked figures out.
+figures, and *width, unmarked* and *real/stated, unmarked* leave the marked figures out. In cells
+with few unmarked figures, their coverage depends on one or two releases that did not notice a tail.
+The summary therefore also counts the cells whose figures are mostly covered or marked.
 
 The width of the reference interval is 3.92 root mean square errors of the estimate. The column
 *certified* is the smallest average width of any private interval (module `certified`), in units of

@@ -43,6 +43,7 @@ def _figures(cells: list[Row]) -> Row:
     return {
         "covered": float(covered.mean()),
         f"at least {COVERED:g}": float(np.mean(covered >= COVERED)),
+        f"or marked, at least {COVERED:g}": float(np.mean(_or_marked(cells) >= COVERED)),
         "least": float(covered.min()),
         "of all": _mean(_of(cells, "of all")),
         "marked": _mean(_of(cells, "marked")),
@@ -63,6 +64,12 @@ def _figures(cells: list[Row]) -> Row:
         "OLS answers": _mean(_of(cells, "OLS answers")),
         "time": float(np.median(_of(cells, "time"))),
     }
+
+
+def _or_marked(cells: list[Row]) -> Any:
+    """Return the fraction of figures of each cell whose interval covers, or that are marked."""
+    shares = [(cell["marked"], cell["covered"] or 0.0) for cell in cells]
+    return np.array([marked + (1 - marked) * covered for marked, covered in shares])
 
 
 def _well(cells: list[Row]) -> float | None:

@@ -72,7 +72,9 @@ def test_cells_that_cover_too_seldom_or_are_too_wide_are_named():
     assert total["of all"] == pytest.approx((4 * 0.9 + 0.1) / 5)
     assert total["marked"] == pytest.approx((4 * 0.1 + 1) / 5)
     (total,) = calibration_summary.summary([ROW, ROW | {"covered": 0.84}])
-    assert total["at least 0.85"] == 0.5
+    assert (total["at least 0.85"], total["or marked, at least 0.85"]) == (0.5, 1.0)
+    (total,) = calibration_summary.summary([marked, ROW, ROW | {"covered": 0.8}])
+    assert total["or marked, at least 0.85"] == pytest.approx(2 / 3)
     tail = {"by noise": 0.5, "real/stated": 0.3}
     (total,) = calibration_summary.summary([ROW, ROW | tail])
     assert (total["0.7 to 1.25"], total["where noise is most"]) == (0.5, 1.0)
