@@ -102,7 +102,7 @@ NOISE_NOTE = (
 # Factors that widen the range on both sides, with a release of a similar table and without one.
 # Source: tuned, so that the range contains more than 90% of the errors of five public tables
 # (docs/results/plan_calibration.json).
-RELEASE_RANGE_FACTOR, ASSUMPTIONS_RANGE_FACTOR = 1.22, 1.5
+RELEASE_RANGE_FACTOR, ASSUMPTIONS_RANGE_FACTOR = 1.28, 1.5
 # Standard deviations in the range of a plan without assumptions, as fractions of half the width of
 # the bounds. A column that fills its bounds evenly has 0.58.
 NARROW_SPREAD, WIDE_SPREAD = 0.1, 0.58
