@@ -193,3 +193,42 @@ def errors(monkeypatch: pytest.MonkeyPatch, *, former: bool) -> float:
 def test_correlations_are_more_accurate(monkeypatch: pytest.MonkeyPatch) -> None:
     now = errors(monkeypatch, former=False)
     assert now < 0.75 * errors(monkeypatch, former=True)
+
+
+def coded(kind: dict[str, Any], shift: int) -> tuple[Schema, pd.DataFrame]:
+    """Return the table with another kind of the flag, and its values moved by a shift."""
+    document = SCHEMA.model_dump()
+    document["columns"]["rare"] = kind
+    frame = table()
+    return Schema.parse(document), frame.assign(rare=frame["rare"] + shift)
+
+
+def test_an_integer_with_two_possible_values_is_released_like_a_flag() -> None:
+    codes = {"kind": "integer", "lower": 1, "upper": 2}
+    made = [
+        dpcov.release(frame, schema=schema, rho=0.5, seed=3)
+        for schema, frame in ((SCHEMA, table()), coded(codes, 1))
+    ]
+    flag, integer = ([one.published for one in release.rounds] for release in made)
+    assert flag == integer
+    assert made[1].mean()[FLAG] == pytest.approx(1 + made[0].mean()[FLAG], abs=1e-4)
+    # Control: a number with these bounds has another map.
+    schema, frame = coded({"kind": "number", "lower": 1, "upper": 2}, 1)
+    number = dpcov.release(frame, schema=schema, rho=0.5, seed=3)
+    assert [one.published for one in number.rounds] != flag
+
+
+@pytest.mark.parametrize(
+    ("kind", "two"),
+    [
+        ({"kind": "integer", "lower": 0, "upper": 1}, True),
+        ({"kind": "count", "upper": 1}, True),
+        ({"kind": "flag"}, True),
+        ({"kind": "integer", "lower": 0, "upper": 2}, False),
+        ({"kind": "integer", "lower": 0.5, "upper": 1.5}, False),
+        ({"kind": "number", "lower": 0, "upper": 1}, False),
+    ],
+)
+def test_columns_with_two_possible_values_are_binary(kind: dict[str, Any], two: bool) -> None:
+    schema, _ = coded(kind, 0)
+    assert schema.is_binary(schema.features[FLAG]) is two

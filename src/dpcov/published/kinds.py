@@ -29,7 +29,7 @@ Query = Literal[
 # Names of the queries for a second moment whose directions determine the map of the last round.
 DIRECTIONS: dict[Query, Query] = {"matrix": "directions", "trace": "directions trace"}
 # Version of the rule that chooses the map, the bins and the clipping radius from earlier answers.
-MAP_RULE = 4
+MAP_RULE = 5
 
 
 class _ByValue:

@@ -219,6 +219,12 @@ class Numeric(_Cells):
         """True if the column contains all numbers, and declares no notation and no codes."""
         return self.reading == "number" and not self.missing_codes
 
+    @property
+    def has_two_values(self) -> bool:
+        """True if the bounds allow only two whole numbers, as for a flag."""
+        whole = self.reading in ("whole", "flag") and self.lower.is_integer()
+        return whole and self.upper == self.lower + 1
+
     @classmethod
     def shown(cls, value: float) -> str:
         """Return a value of this column as text, as in a table."""
@@ -1178,7 +1184,7 @@ class Schema(_Model):
         return tuple(feature for feature in self.features if feature.variable)
 
     def is_binary(self, feature: Feature) -> bool:
-        """Return True for a flag or an indicator, which has two values.
+        """Return True for a flag, an indicator, or an integer with two possible values.
 
         Parameters
         ----------
@@ -1199,7 +1205,10 @@ class Schema(_Model):
         [True, False]
 
         """
-        return feature.is_indicator or isinstance(self.encoded_columns[feature.column], Flag)
+        if feature.is_indicator:
+            return True
+        column = self.encoded_columns[feature.column]
+        return isinstance(column, Numeric) and column.has_two_values
 
     @cached_property
     def indicators(self) -> dict[str, list[int]]:

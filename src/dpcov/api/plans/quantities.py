@@ -125,7 +125,11 @@ class Quantity:
 
 def shares(schema: Schema) -> list[str]:
     """Return the names of the flags and of the levels of categorical columns."""
-    return [feature.name for feature in schema.variables if schema.is_binary(feature)]
+    return [
+        feature.name
+        for feature in schema.variables
+        if feature.is_indicator or schema.encoded_columns[feature.column].kind == "flag"
+    ]
 
 
 def _of_coefficient(release: Release, target: str, feature: str) -> Widths:

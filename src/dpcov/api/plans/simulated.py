@@ -24,7 +24,7 @@ from dpcov.errors import ReleaseError, SchemaError
 from dpcov.estimate import Estimate
 from dpcov.published.pseudo_rows import MAX_VARIANCE_FRACTION, MIN_BOUND_DISTANCE
 from dpcov.rows.moment import Lattice, SecondMoment
-from dpcov.rows.schema import Categorical, Flag, Numeric, Schema
+from dpcov.rows.schema import Categorical, Numeric, Schema
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -447,22 +447,24 @@ def _laws(schema: Schema, assumptions: Assumptions) -> dict[str, Matrix]:
     """
     laws = {}
     for at, (name, column) in enumerate(schema.encoded_columns.items()):
+        if isinstance(column, Categorical):
+            continue
         side = 1 if at % 2 else -1
-        if isinstance(column, Flag) and not schema.person_means:
-            laws[name] = _two_values(_mean_of_flag(assumptions, name, side))
-        elif not isinstance(column, Categorical):
+        if column.has_two_values and not schema.person_means:
+            laws[name] = _two_values(_mean_of_flag(assumptions, name, column, side))
+        else:
             laws[name] = _bounded(*_law(assumptions, name, column, side))
     return laws
 
 
-def _mean_of_flag(assumptions: Assumptions, name: str, side: int) -> float:
-    """Return the mean of an encoded flag.
+def _mean_of_flag(assumptions: Assumptions, name: str, column: Numeric, side: int) -> float:
+    """Return the mean of an encoded flag, or of another column with two values.
 
     Without a stated mean, it follows from a stated standard deviation. Without both, the flag has
     the frequencies of a category with two levels.
     """
     if name in assumptions.means:
-        return 2 * assumptions.means[name] - 1
+        return (assumptions.means[name] - column.midpoint) / column.half_range
     if name in assumptions.spreads:
         return side * math.sqrt(1 - assumptions.spreads[name] ** 2)
     return side * (1 - 2 / (1 + 2**CATEGORY_POWER))
