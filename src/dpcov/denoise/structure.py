@@ -648,8 +648,8 @@ def _number(
     most = max(1 - missing - own * own, 0.0)  # a missing number is encoded as 0
     least = _least_variance(column, own) if whole else 0.0
     if column.missing == "level":  # missing and other cells alone have this variance
-        is_flag = column.reading == "flag" and whole
-        least = most if is_flag else own * own * missing / max(1 - missing, MIN_DIVISOR)
+        binary = column.has_two_values and whole
+        least = most if binary else own * own * missing / max(1 - missing, MIN_DIVISOR)
     least = min(least, most)
     variance = float(np.clip(variance, least, most))
     if len(mean) == 1:

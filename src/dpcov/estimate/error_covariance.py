@@ -300,7 +300,7 @@ def _set_blocks(release: Record, stack: Stack) -> None:
         if isinstance(column, Categorical):
             block = -means[:, :, None] * means[:, None, :]
             block[:, np.arange(len(at)), np.arange(len(at))] += means
-        elif column.reading == "flag" and column.missing != "midpoint":
+        elif column.has_two_values and column.missing != "midpoint":
             block = 1 - means[:, :1, None] ** 2  # encoded as -1 and 1
             if len(at) > 1:  # a missing flag is encoded as 0 and has an indicator
                 own, missing = means.T
