@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.ticker import LogLocator
+
 from demo_release import demo
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ApproxDP, Neighbors
@@ -73,8 +75,10 @@ def half_widths_figure() -> Figure:
     axes.autoscale(enable=False)
     axes.axline((1, 1), (2, 2), lw=0.8, color=GREY)
     axes.set_ylabel("half width that the plan predicted")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
     axes.legend(loc="upper left")
     return made
 

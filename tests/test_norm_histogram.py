@@ -684,3 +684,13 @@ def test_a_file_brings_the_counts_back_and_refuses_damaged_ones():
         damaged = document | {"lengths": document["lengths"] | damage}
         with pytest.raises(ReleaseError, match="lengths"):
             from_text(json.dumps(damaged), "file")
+
+
+def test_counts_beyond_64_bits_have_finite_losses():
+    law = ScalarLaplace(Fraction(10**23))  # a tiny part of a tiny budget
+    counts = tuple(int(one) for one in 10**22 * np.array([30, -20, 5, 7, -9, 1, 3, -2], object))
+    histogram = NormHistogram(tuple(2.0 ** np.arange(-7.0, 1.0)), counts, law)
+    assert max(counts) > 2**63
+    assert np.isfinite(squared_norm_losses(histogram, np.array([0.1, 0.5]))).all()
+    assert np.isfinite(histogram.squared_norm_loss(0.5).estimate)
+    assert np.isfinite(histogram.loss_upper_bounds(0.5, 0.95)).all()

@@ -286,7 +286,7 @@ class NormHistogram:
         def bound(excess: Callable[[Matrix], Matrix]) -> float:
             worst = excess(np.array(self.upper_ends))
             margin = quantile_of_sum(self.noise, worst, confidence)
-            return max(0.0, float(np.array(self.counts) @ worst) + margin)
+            return max(0.0, float(np.array(self.counts, float) @ worst) + margin)
 
         return bound(squared_norm_excess(radius)), bound(_norm_excess(radius))
 
@@ -480,7 +480,7 @@ class NormHistogram:
         The last octave ends with the last bin. The first octave can lack bins; its count then has
         less noise.
         """
-        counts = np.append(np.zeros(self.missing_bins), self.counts)
+        counts = np.append(np.zeros(self.missing_bins), np.array(self.counts, float))
         standard_deviation = self.noise.standard_deviation * math.sqrt(BINS_PER_OCTAVE)
         return counts.reshape(-1, BINS_PER_OCTAVE).sum(axis=1), standard_deviation
 
