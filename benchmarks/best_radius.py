@@ -26,21 +26,20 @@ from unittest.mock import patch
 
 import numpy as np
 
-import dpcov
 from before_and_now import Truth
-from benchmark_tables import PARTS
 from dpcov.errors import DpcovError
 from dpcov.mechanisms import standardized
-from more_budget import more_errors, read
+from more_budget import read
+from rare_levels import errors
 from results import Kept, show, write
-from tails import BUDGETS, KINDS, RELATIONS, TABLE_PARTS
+from tails import BUDGETS, KINDS, tables_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Row = dict[str, Any]
 COMMAND = 'make bench NAME=best_radius ARGS="--folder FOLDER"'
-# Multiples of the radius of the default. The next ones have larger errors of every kind.
+# Multiples of the radius of the default. The outermost ones have larger errors of every kind.
 MULTIPLES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 SEEDS = 6
 
@@ -58,25 +57,16 @@ def with_multiple(multiple: float) -> Callable[..., float]:
 def measured(job: tuple[str, Path | None, int]) -> list[Row]:
     """Return a row for each budget: the mean errors of a table, by multiple."""
     name, folder, seeds = job
-    table = read(name, folder)
-    truth, schema, rows = Truth.of(table), dpcov.Schema.parse(table.declared()), list[Row]()
+    table, rows = read(name, folder), list[Row]()
+    truth = Truth.of(table)
     for budget in BUDGETS:
         row: Row = {"table": name, "budget": budget, "seeds": seeds}
         for multiple in MULTIPLES:
-            found: dict[str, list[float]] = {kind: [] for kind in KINDS}
             with patch.object(standardized, "best_radius", with_multiple(multiple)):
-                for seed in range(seeds):
-                    asked: Any = {"neighbors": RELATIONS[seed % 2], "seed": seed, **budget}
-                    try:
-                        made = dpcov.release(table.frame, schema=schema, **asked)
-                        answer = made.count(), made.mean(), made.covariance()
-                    except DpcovError:
-                        found = {}  # the budget is too small for the table
-                        break
-                    for kind, error in more_errors(answer, truth).items():
-                        if kind in found:
-                            found[kind].append(error)
-            row[f"{multiple:g}"] = {k: float(np.mean(one)) for k, one in found.items() if one}
+                try:
+                    row[f"{multiple:g}"] = errors(table, truth, budget, seeds)
+                except DpcovError:
+                    row[f"{multiple:g}"] = {}  # the budget is too small for the table
         rows.append(row)
     return rows
 
@@ -84,25 +74,28 @@ def measured(job: tuple[str, Path | None, int]) -> list[Row]:
 def summary(cells: list[Row]) -> list[Row]:
     """Return geometric means of the errors over the errors of the default, by kind."""
     names = [f"{multiple:g}" for multiple in MULTIPLES]
+
+    def best(row: Row, kind: str) -> str:
+        return min(names, key=lambda name: row[name][kind])
+
     rules: dict[str, Callable[[Row, str], str]] = {
-        **{f"{name} times": lambda _row, _kind, name=name: name for name in names},
-        "best for each kind": lambda row, kind: min(names, key=lambda one: row[one][kind]),
-        "best for the whole matrix": lambda row, _: min(
-            names, key=lambda one: row[one]["frobenius"]
-        ),
+        **{f"{name} times": lambda row, kind, name=name: name for name in names},
+        "best for each kind": best,
+        "best for the whole matrix": lambda row, kind: best(row, "frobenius"),
     }
-    rows = []
-    for rule, chosen in rules.items():
-        own: Row = {"radius": rule}
-        for kind in KINDS:
-            logs = [
-                np.log(row[chosen(row, kind)][kind] / row["1"][kind])
-                for row in cells
-                if row["1"].get(kind, 0) > 0 and all(row[name].get(kind, 0) > 0 for name in names)
-            ]
-            own[kind] = float(np.exp(np.mean(logs)))
-        rows.append(own)
-    return rows
+
+    def mean_ratio(chosen: Callable[[Row, str], str], kind: str) -> float:
+        logs = [
+            np.log(row[chosen(row, kind)][kind] / row["1"][kind])
+            for row in cells
+            if all(row[name].get(kind, 0) > 0 for name in names)
+        ]
+        return float(np.exp(np.mean(logs)))
+
+    return [
+        {"radius": rule} | {kind: mean_ratio(chosen, kind) for kind in KINDS}
+        for rule, chosen in rules.items()
+    ]
 
 
 def main() -> int:
@@ -111,16 +104,16 @@ def main() -> int:
     parser.add_argument("--tables", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     asked = parser.parse_args()
-    own = [path.stem for path in sorted(asked.folder.glob("*.npz"))] if asked.folder else []
-    known = [one for part in TABLE_PARTS for one in PARTS[part] if one != "levels alone"]
-    tables = asked.tables or [*own, *known]
+    tables = asked.tables or tables_with(asked.folder)
     kept = Kept("best_radius-cells.json", COMMAND)
     there = {row["table"] for row in kept.go_on()}
     kept.pooled(measured, [(one, asked.folder, asked.seeds) for one in tables if one not in there])
     found = summary(kept.rows)
     show("Error over the error of the default", found)
+    if not kept.done():
+        return 1
     write("best_radius.json", COMMAND, found)
-    return int(not kept.done())
+    return 0
 
 
 if __name__ == "__main__":

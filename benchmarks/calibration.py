@@ -259,7 +259,7 @@ def figures_of(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Ro
     reference_width = REFERENCE_SDS * real[kept]
     over = each["width"].mean(axis=0)[kept] / reference_width
     alone = REFERENCE_SDS * np.sqrt(np.mean(each["its error"] ** 2, axis=0))[kept]
-    sure = ~each["marked"] & reported & np.isfinite(each["deviation"])
+    sure = ~each["marked"] & reported
     widths = (each["width"][:, kept] / reference_width)[~each["marked"][:, kept]]
     its = float(np.median(each["its width"].mean(axis=0)[kept] / alone))
     return row | {

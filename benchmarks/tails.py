@@ -60,6 +60,13 @@ TUNED = (
 MAX_LIGHT_FRACTION = 0.05
 
 
+def tables_with(folder: Path | None) -> list[str]:
+    """Return the names of all tables. The tables of a folder come first."""
+    own = [path.stem for path in sorted(folder.glob("*.npz"))] if folder else []
+    known = (one for part in TABLE_PARTS for one in PARTS[part])
+    return [*own, *(one for one in known if one != "levels alone")]
+
+
 def has_light_tails(table: Table) -> bool:
     """Return True if few rows are much longer than the others."""
     values = table.features()
@@ -142,9 +149,7 @@ def main() -> int:
     parser.add_argument("--tables", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, default=12)
     asked = parser.parse_args()
-    own = [path.stem for path in sorted(asked.folder.glob("*.npz"))] if asked.folder else []
-    known = (one for part in TABLE_PARTS for one in PARTS[part])
-    tables = asked.tables or [*own, *(one for one in known if one != "levels alone")]
+    tables = asked.tables or tables_with(asked.folder)
     kept = Kept("tails.json", COMMAND)
     there = {(row["table"], row["method"]) for row in kept.go_on()}
     methods = [NOW, *([BEFORE] if asked.before else []), MATRIX]

@@ -15,7 +15,7 @@ from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Standardized
 from dpcov.rows.moment import Lattice, units_per_row
-from dpcov.rows.schema import Categorical, Count, Numeric
+from dpcov.rows.schema import Categorical, Count
 from dpcov.rows.sources.rows import IN_MEMORY_MESSAGE
 
 if TYPE_CHECKING:
@@ -152,9 +152,10 @@ def choose(
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
     asked = lattice, budget, neighbors, units_per_row(schema)
     of_levels = sum(isinstance(column, Categorical) for column in columns)
-    rare = sum(feature.is_indicator for feature in schema.features)
-    numbers = [column for column in columns if isinstance(column, Numeric)]
-    rare += sum(isinstance(column, Count) or column.has_two_values for column in numbers)
+    rare = sum(
+        schema.is_binary(feature) or isinstance(schema.encoded_columns[feature.column], Count)
+        for feature in schema.features
+    )
     if not (rereadable and lattice.intercept_units and of_levels < len(columns)):
         return least_noise(*asked, with_mu=with_mu)
     mechanism, reason = BY_COLUMN, "estimates means and variances first, then adds less noise"

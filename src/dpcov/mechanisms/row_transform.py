@@ -31,7 +31,7 @@ MAX_LEVEL_SQUARED_NORM = 2.0
 
 
 def binary_features(schema: Schema) -> Booleans:
-    """Return True for each feature that is a flag or an indicator, shape (p,)."""
+    """Return True for each feature with two possible values, shape (p,)."""
     return np.array([schema.is_binary(feature) for feature in schema.features])
 
 

@@ -328,7 +328,7 @@ class _Simulation:
         return self._table(self.planner.assumptions)
 
     def _table(self, assumptions: Assumptions) -> SimulatedTable:
-        """Simulate a table. Flags without a stated standard deviation are 0 or 1."""
+        """Simulate a table. Without a stated standard deviation, half the cells of a flag are 1."""
         schema, columns = self.planner.schema, self.planner.schema.encoded_columns
         flags = {name: FLAG_SPREAD for name in shares(schema) if name in columns}
         stated = replace(assumptions, spreads={**flags, **assumptions.spreads})
